@@ -174,7 +174,7 @@ class Haystack:
         """Ask a question; `gold` is None for a stranger's."""
         vector = self._vectors.query(asked)
         meant = _BRIDGING.words(asked)
-        words = self._bm25(meant.searched if self._are_memories else meant.own)
+        words = self._bm25(meant.searched if self._are_memories else meant.own_words)
         nearest = np.maximum.reduceat(self._all @ vector, self._starts)
         pool = {int(p) for p in np.argsort(-words, kind="stable")[:POOL] if words[p] > 0}
         pool |= {int(p) for p in np.argsort(-nearest, kind="stable")[:POOL]}

@@ -66,7 +66,7 @@ def _compared(recordings: Path) -> Replayed:
     expected: dict[str, Any] = json.loads((recordings / "expected.json").read_text(encoding="utf-8"))
     for label in expected["order"]:
         _play(recordings / ("claude-code" if label.startswith("c") else "codex"), label)
-    if not client.poll(client.idle, 120):
+    if not client.poll(client.is_idle, 120):
         raise TimeoutError("the daemon is still busy after two minutes")
     memories: list[dict[str, Any]] = [
         one for kind in ("facts", "rules") for one in client.ask("GET", f"/api/memory/{kind}", query={"history": True})

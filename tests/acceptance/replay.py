@@ -103,7 +103,7 @@ def play_everything(only: str = "") -> None:
         for number, payload in enumerate(payloads):
             transcript.grow(number)
             run_hook(host, payload | {"transcript_path": str(transcript.path)})
-    assert client.poll(client.idle, 60)
+    assert client.poll(client.is_idle, 60)
 
 
 class _Transcript:

@@ -85,7 +85,7 @@ def site(tmp_path: Path) -> Generator[Site]:
 
 def sign_in(context: BrowserContext, site: Site) -> None:
     """Let the browser in, as `filrouge token login` does."""
-    link, _ = site.parts.writer.run(lambda tx: repository.create_login_link(site.parts, tx, "read"))
+    link, _ = site.parts.writer.run(lambda tx: repository.create_login_link(site.parts.clock, tx, "read"))
     page = context.new_page()
     page.goto(f"{site.url}/login/{link}")
     page.close()

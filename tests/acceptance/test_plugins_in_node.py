@@ -51,7 +51,7 @@ def play(plugin: str, steps: list[Step], path: str = "", **more: Any) -> dict[st
 
 def heard(channel: str, role: str = "") -> list[str]:
     """What is stored of a host's messages."""
-    assert client.poll(client.idle, 60)
+    assert client.poll(client.is_idle, 60)
     found = client.ask("GET", "/api/memory/messages", query={"channel": channel, "limit": 100})
     return [one["content"] for one in found if role in ("", one["role"])]
 

@@ -157,7 +157,7 @@ def test_one_project_is_never_told_what_another_said(replayed: Replayed, case: d
 @pytest.mark.slow
 def test_playing_all_sessions_again_changes_nothing(replayed: Replayed) -> None:
     def state() -> tuple[int, list[tuple[str, str, int]]]:
-        assert client.poll(client.idle, 60)
+        assert client.poll(client.is_idle, 60)
         turns = client.ask("GET", "/daemon/status")["turns"]
         return turns, sorted((m["id"], m["state"], m["mention_count"]) for m in replayed.memories())
 

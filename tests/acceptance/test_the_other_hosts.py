@@ -65,7 +65,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
             for name in FILES:
                 for line in (SAMPLES / f"{name}.jsonl").read_text("utf-8").splitlines():
                     told(json.loads(line))
-            assert client.poll(client.idle, 60)
+            assert client.poll(client.is_idle, 60)
             yield directory
         finally:
             subprocess.run([sys.executable, "-m", "filrouge.cli.main", "daemon", "stop"], check=True, timeout=60)
@@ -160,7 +160,7 @@ def test_a_prompt_that_vs_code_and_claude_code_s_hook_both_tell_is_stored_once(h
     claude = {"hook_event_name": "UserPromptSubmit", "session_id": "c", "prompt_id": "p", "cwd": SHOP, "prompt": words}
     for payload, host in ((vscode, "vscode"), (vscode, "claude-code"), (claude, "claude-code")):
         told(payload, host)
-    assert client.poll(client.idle, 60)
+    assert client.poll(client.is_idle, 60)
 
     found = [one for channel in ("vscode", "claude-code") for one in messages(channel=channel)]
     assert [one["content"] for one in found].count(words) == 1
@@ -172,6 +172,6 @@ def test_the_same_words_in_another_project_are_another_prompt(home: str) -> None
     words = "Please keep every response under two hundred words in here."
     for place, session in ((SHOP, "v-1"), (ATELIER, "v-2")):
         told(PROMPT["vscode"] | {"prompt": words, "cwd": place, "sessionId": session, "timestamp": session}, "vscode")
-    assert client.poll(client.idle, 60)
+    assert client.poll(client.is_idle, 60)
 
     assert [one["content"] for one in messages(channel="vscode")].count(words) == 2

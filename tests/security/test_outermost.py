@@ -97,7 +97,7 @@ def _served(home: Path) -> Generator[Added]:
     app.router.routes.append(WebSocketRoute("/bare-socket", talk))
     parts = running.parts
     made = {
-        one: parts.writer.run(lambda tx, one=one: repository.create_token(parts, tx, one, one))
+        one: parts.writer.run(lambda tx, one=one: repository.create_token(parts.clock, tx, one, one))
         for one in admission.SCOPES
     }
     listener = socket.create_server(("127.0.0.1", 0))

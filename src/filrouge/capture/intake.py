@@ -68,6 +68,7 @@ from filrouge.extraction.vocabulary import fold
 
 
 MIN_PROMPT_CHARS: Final = 50
+_WORDS: Final = re.compile(r"[^\W_]")
 #: Sources checked for small talk; a tool that prints "done" is merely short.
 _CONVERSATION: Final = frozenset({"prompt", "reply"})
 _MAX_SMALL_TALK_CHARACTERS: Final = 90
@@ -87,7 +88,6 @@ _TOOL_NOISE: Final = re.compile(
     r'^\s*[\[{].*"(?:filePath|newTodos|oldTodos|continue|tool_use_id|toolUseResult|interrupted|suppressOutput|structuredPatch)"\s*:',
     re.DOTALL,
 )
-_WORDS: Final = re.compile(r"[^\W_]")
 #: Words that make a short turn worth reading (RULINGS 23): rules, corrections, decisions, names, preferences, facts.
 _SIGNIFICANT: Final = re.compile(
     r"\b(?:always|never|must|don't|do not|only|prefer|avoid|rule|remember|forget|from now on|instead|not|no longer|any ?more|actually|correction|moved|switched|renamed|replaced|dropped|migrated|decided|chose|picked|went with|going with|use|uses|settled|agreed|back to"
@@ -247,14 +247,14 @@ def build_turn(
     return Turn(
         id=new_id(at),
         key=key,
+        event_id=event_id,
+        at=at,
         scope=scope,
         host=scope.channel,
         role=role,
         source=source,
-        text=text,
-        at=at,
         trust=trust,
-        event_id=event_id,
+        text=text,
         skipped=skip_reason(text, source),
     )
 

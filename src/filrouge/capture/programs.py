@@ -17,21 +17,22 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from filrouge.capture.events import Event, EventKind, strip_injected_blocks
 from filrouge.capture.intake import build_turn
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
 from filrouge.capture.service import DeliveryReceipt, is_to_be_analysed, store_events
-from filrouge.core.clock import new_id
+from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput
 from filrouge.core.guard import on_failure
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Redactor, Tx
 from filrouge.core.scope import LOCAL_USER, Scope
 from filrouge.extraction import understanding
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.repository import Analyses, Session
 from filrouge.projects.repository import resolve_project
+from filrouge.runtime.executors import ReaderPool
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
@@ -49,7 +50,7 @@ _TURN_KINDS: Final[Mapping[str, tuple[Role, SourceType, int]]] = {
 _PERSONAL: Final = frozenset({"preference", "intent", "constraint", "rule"})
 
 
-def read_history(parts: Parts, session: Session, history: History) -> list[Turn]:
+def read_history(clock: Clock, redact: Redactor, session: Session, history: History) -> list[Turn]:
     """Return the messages as turns that are not stored yet; empty ones are left out.
 
     Raises:
@@ -57,7 +58,7 @@ def read_history(parts: Parts, session: Session, history: History) -> list[Turn]
     """
     seen = Counter[str]()
     turns: list[Turn] = []
-    now = parts.clock.now() - timedelta(microseconds=len(history))
+    now = clock.now() - timedelta(microseconds=len(history))
     for index, message in enumerate(history):
         role, content = message.get("role"), message.get("content")
         if role not in _TURN_KINDS or not isinstance(content, str):
@@ -65,7 +66,7 @@ def read_history(parts: Parts, session: Session, history: History) -> list[Turn]
                 f"Message {index} of the history cannot be read.",
                 remedy="Each message needs a role (user, assistant, tool) and a text as its content.",
             )
-        text = parts.redact(strip_injected_blocks(content))
+        text = redact(strip_injected_blocks(content))
         if not text.strip():
             continue
         turn_role, source, trust = _TURN_KINDS[role]
@@ -118,7 +119,7 @@ def store_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id
                 continue
             if turn.role != "tool":
                 queue_vectors(tx, "turn", turn.id, parts.clock.now())
-            queue_placing(parts, tx, [turn])
+            queue_placing(parts.clock, tx, [turn])
             if turn.id in readings_by_turn:
                 applied.extend(understanding.apply_reading(parts, tx, readings_by_turn[turn.id], pending_vectors))
 
@@ -173,8 +174,7 @@ class Conversation:
     project: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeliveryCounts:
+class DeliveryCounts(NamedTuple):
     """How many messages were new, and how many were already known."""
 
     accepted: int
@@ -201,14 +201,16 @@ def deliver(
     parts: Parts, conversation: Conversation, messages: Sequence[Message]
 ) -> tuple[MessageEvents, Future[DeliveryReceipt]]:
     """Deliver messages, oldest first; the future completes once they are on disk, before they are processed."""
-    result = message_events(parts, conversation, messages)
+    result = message_events(parts.clock, parts.readers, conversation, messages)
     return result, store_events(parts, result.events)
 
 
-def message_events(parts: Parts, conversation: Conversation, messages: Sequence[Message]) -> MessageEvents:
+def message_events(
+    clock: Clock, readers: ReaderPool, conversation: Conversation, messages: Sequence[Message]
+) -> MessageEvents:
     """Return the events that a hook would have reported for these messages."""
-    names = parts.readers.here(lambda tx: resolve_project(tx, conversation.project)[0])
-    return events_of(conversation, messages, names, parts.clock.now())
+    names = readers.here(lambda tx: resolve_project(tx, conversation.project)[0])
+    return events_of(conversation, messages, names, clock.now())
 
 
 def events_of(

@@ -19,12 +19,13 @@ from filrouge.capture.events import Event, event_from_json, strip_injected_block
 from filrouge.capture.intake import CutCounts, build_turn, clean_event
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, TranscriptRecord, Turn
 from filrouge.capture.repository import Events, Turns
-from filrouge.core.clock import from_epoch, monotonic, to_text
+from filrouge.core.clock import Clock, from_epoch, monotonic, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt
 from filrouge.core.guard import logged
 from filrouge.core.paths import SPOOL, inside
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Redactor, Tx
 from filrouge.core.scope import Scope, display_name
+from filrouge.erasure.tombstones import TombstoneFilter
 from filrouge.extraction import reader
 from filrouge.extraction.repository import Session
 from filrouge.extraction.understanding import queue_reading
@@ -34,7 +35,7 @@ from filrouge.hosts.transcripts import context_usage, records
 from filrouge.projects.repository import Projects
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
 from filrouge.threads.synthesis_service import FULL_CONTEXT_SHARE, queue_synthesis
@@ -45,28 +46,28 @@ from filrouge.threads.synthesis_service import FULL_CONTEXT_SHARE, queue_synthes
 def queue_turn_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
     """Queue the jobs that follow from new turns; return True if any of them is to be analysed."""
     to_analyse = [turn for turn in turns if is_to_be_analysed(turn) or _may_agree(parts, tx, turn)]
-    _queue_jobs(parts, tx, turns, to_analyse)
+    _queue_jobs(parts.clock, tx, turns, to_analyse)
     queue_reading(parts, tx, turns)
     return bool(to_analyse)
 
 
-def queue_import_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
+def queue_import_jobs(clock: Clock, tx: Tx, turns: Sequence[Turn]) -> None:
     """Queue the jobs that follow from imported turns.
 
     User turns are analysed regardless of their trust, and no model is called.
     """
-    _queue_jobs(parts, tx, turns, [turn for turn in turns if turn.role == "user" and not turn.skipped])
+    _queue_jobs(clock, tx, turns, [turn for turn in turns if turn.role == "user" and not turn.skipped])
 
 
-def _queue_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn], turns_to_analyse: Sequence[Turn]) -> None:
-    now, jobs, ids_to_analyse = parts.clock.now(), Jobs(tx), {turn.id for turn in turns_to_analyse}
+def _queue_jobs(clock: Clock, tx: Tx, turns: Sequence[Turn], turns_to_analyse: Sequence[Turn]) -> None:
+    now, jobs, ids_to_analyse = clock.now(), Jobs(tx), {turn.id for turn in turns_to_analyse}
     for turn in turns:
         if turn.id in ids_to_analyse:
             work = {"turn": turn.id} | ({"event": turn.event_id} if turn.event_id else {})
             jobs.enqueue("analyse", work, dedupe=f"analyse:{turn.id}", at=now)
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
-    queue_placing(parts, tx, turns)
+    queue_placing(clock, tx, turns)
 
 
 def is_to_be_analysed(turn: Turn) -> bool:
@@ -74,7 +75,7 @@ def is_to_be_analysed(turn: Turn) -> bool:
     return turn.role == "user" and turn.trust >= TRUST_PROMPT and not turn.skipped
 
 
-def _may_agree(parts: Parts, tx: Tx, turn: Turn) -> bool:
+def _may_agree(parts: StoreContext, tx: Tx, turn: Turn) -> bool:
     """Return True for a prompt without content of its own that may agree with the agent's message before it."""
     return bool(turn.skipped) and reader.may_agree(turn) and parts.turns(tx).answered_message(turn) is not None
 
@@ -117,12 +118,14 @@ def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceip
         for own_settings in (settings[event.cwd],)
     ]
     parts.metrics.count_cut(counts)
-    future = parts.writer.submit(lambda tx: _store_events(parts, tx, clean))
+    future = parts.writer.submit(lambda tx: _store_events(parts.clock, parts.tombstones, tx, clean))
     future.add_done_callback(lambda _: parts.work_waiting.set())
     return future
 
 
-def _store_events(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]) -> DeliveryReceipt:
+def _store_events(
+    clock: Clock, tombstones: TombstoneFilter, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]
+) -> DeliveryReceipt:
     projects, new = list[str | None](), list[bool]()
     for delivery in deliveries:
         if delivery is None or is_capture_off(tx, delivery[0].project, delivery[1]):
@@ -130,7 +133,7 @@ def _store_events(parts: Parts, tx: Tx, deliveries: Sequence[tuple[Event, frozen
             new.append(False)
             continue
         event = delivery[0]
-        project = _store_event(parts, tx, event)
+        project = _store_event(clock, tombstones, tx, event)
         new.append(project is not None)
         projects.append(project if project is not None else Projects(tx).find(event.project) or "")
     captured = len(projects) - projects.count(None)
@@ -146,10 +149,10 @@ def is_capture_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> 
     return bool(disabled & {*names, display_name(names), project or "", *aliases})
 
 
-def _store_event(parts: Parts, tx: Tx, event: Event) -> str | None:
+def _store_event(clock: Clock, tombstones: TombstoneFilter, tx: Tx, event: Event) -> str | None:
     """Store an event and queue its jobs; return its project's id, or None if it was already stored."""
-    now, jobs = parts.clock.now(), Jobs(tx)
-    remaining = parts.tombstones.without_forgotten(tx, event)
+    now, jobs = clock.now(), Jobs(tx)
+    remaining = tombstones.without_forgotten(tx, event)
     if remaining is None:
         return Events(tx).add_forgotten(event, received_at=now)
     event = remaining
@@ -264,7 +267,12 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
         projects = {cwd: Projects(tx).resolve(known_as, at=now) for cwd, known_as in other_projects.items() if known_as}
         reported_project = str(payload["project"]) or None
         records_with_turns = [
-            (record, _turn_from_record(parts, payload, record, projects.get(record.cwd, reported_project)))
+            (
+                record,
+                _turn_from_record(
+                    parts.clock, parts.redact, payload, record, projects.get(record.cwd, reported_project)
+                ),
+            )
             for record in found
         ]
         turns = [
@@ -319,9 +327,11 @@ def _branch_of_record(payload: Mapping[str, Any], record: TranscriptRecord) -> s
     return branch[:MAX_BRANCH_CHARACTERS].encode("utf-8", "replace").decode()  # a lone surrogate cannot be stored
 
 
-def _turn_from_record(parts: Parts, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None) -> Turn:
-    at = from_epoch(record.at) if record.at else parts.clock.now()
-    text = parts.redact(strip_injected_blocks(record.text))
+def _turn_from_record(
+    clock: Clock, redact: Redactor, payload: Mapping[str, Any], record: TranscriptRecord, project: str | None
+) -> Turn:
+    at = from_epoch(record.at) if record.at else clock.now()
+    text = redact(strip_injected_blocks(record.text))
     session = str(payload["session"])
     key = record.key if len(record.key) >= UNIQUE_KEY_LENGTH else f"{session}:{record.key}"
     return build_turn(
@@ -344,14 +354,14 @@ BACKFILL: Final = "backfill"
 BACKFILL_BATCH: Final = 8
 
 
-def queue_backfill(parts: Parts, tx: Tx, turn_ids: Sequence[str]) -> None:
+def queue_backfill(clock: Clock, tx: Tx, turn_ids: Sequence[str]) -> None:
     """Queue the processing of these turns behind all other work."""
     if turn_ids:
         work = {"turns": list(turn_ids)}
-        Jobs(tx).enqueue(BACKFILL, work, dedupe=f"{BACKFILL}:{turn_ids[0]}", at=parts.clock.now())
+        Jobs(tx).enqueue(BACKFILL, work, dedupe=f"{BACKFILL}:{turn_ids[0]}", at=clock.now())
 
 
-def backfill(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
+def backfill(parts: StoreContext, payload: Mapping[str, Any]) -> JobResult:
     """Job: queue the processing of the next few turns; turns erased meanwhile are skipped.
 
     If ten thousand imported messages were queued like others, a prompt typed now would wait for minutes. So one job per
@@ -361,6 +371,6 @@ def backfill(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     ids: list[str] = list(payload["turns"])
 
     def write(tx: Tx) -> None:
-        queue_import_jobs(parts, tx, parts.turns(tx).get(ids[:BACKFILL_BATCH]))
+        queue_import_jobs(parts.clock, tx, parts.turns(tx).get(ids[:BACKFILL_BATCH]))
 
     return JobResult(write=write, again=lambda: {"turns": ids[BACKFILL_BATCH:]} if ids[BACKFILL_BATCH:] else None)

@@ -20,7 +20,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, BinaryIO, Final, TextIO, cast
 
 import typer
@@ -261,6 +261,23 @@ def box(title: str, rows: Mapping[str, object]) -> None:
         lines = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
         table.add_row(Text(one_line(name), style="dim"), Text("\n".join(one_line(str(line)) for line in lines)))
     console().print(Panel(table, title=Text(one_line(title)), title_align="left", box=ROUNDED, expand=False))
+
+
+def show_list(
+    found: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    row: Callable[[Mapping[str, Any]], Sequence[object]],
+    *,
+    json: bool,
+    empty: str,
+) -> None:
+    """Print a table with one row for each item; with `json`, the items; without items, the line `empty`."""
+    if json:
+        show_json(found)
+        return
+    if not found:
+        say(empty)
+    table(columns, [row(item) for item in found])
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

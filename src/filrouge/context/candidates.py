@@ -25,8 +25,8 @@ from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.intents import SPECIFIC_KINDS, Work, kinds_of_prompt, kinds_of_rule, states_anything
 from filrouge.memories.models import MIN_CONFIDENCE_INJECT, SUMS, Filters, Memory
-from filrouge.runtime.services import Parts
-from filrouge.search.models import Hit, Ranking
+from filrouge.runtime.services import Parts, StoreContext
+from filrouge.search.models import Hit, Omission, Ranking, Refusal
 from filrouge.search.ranking import MIN_PROBABILITY, EndedMemory, anything_needed, is_outdated, speaker_of, topic_words
 from filrouge.search.repository import Row, turns_with_neighbours
 from filrouge.search.service import MAX_QUERY_CHARACTERS, Question, TurnFilter, recall, search_turns
@@ -118,7 +118,7 @@ class Selection:
     """The chosen lines, best first, and for each candidate left out the reason, by its id."""
 
     passages: tuple[Passage, ...]
-    refused: dict[str, str]
+    refused: dict[str, Omission]
 
 
 def choose(items: Sequence[PassageItem], *, max_characters: int, max_lines: int, max_line: int, mark: int) -> Selection:
@@ -131,7 +131,7 @@ def choose(items: Sequence[PassageItem], *, max_characters: int, max_lines: int,
         mark: characters of a line's mark.
     """
     lines: list[Passage] = []
-    refused: dict[str, str] = {}
+    refused: dict[str, Omission] = {}
     remaining = {item.id: item for item in items}
     while remaining:
         for id_ in [id_ for id_, item in remaining.items() if _repeats_any(item, lines)]:
@@ -298,7 +298,7 @@ class RankedTurn:
     memories: frozenset[str]
     answers: frozenset[str]
     names_speakers: bool
-    refused: str
+    refused: Refusal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -359,7 +359,7 @@ def turn_candidates(
         names_speakers = neighbours.names_speakers(turn.id)
         if turn.id in others and not names_speakers:
             continue
-        refused = ""
+        refused: Refusal = ""
         if any(state != "live" for state in [*own_memories.values(), *answered.values()]):
             refused = "its memory is no longer valid"
         elif not own_memories and is_outdated(words, turn.at, ended):
@@ -402,7 +402,7 @@ def compacted(tx: Tx, request: ContextRequest) -> str:
     return (row or {}).get("at") or ""
 
 
-def last_words(parts: Parts, tx: Tx, request: ContextRequest, ids: Sequence[str]) -> list[Turn]:
+def last_words(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequence[str]) -> list[Turn]:
     """The last prompt among these turns (oldest first) and its reply, as far as they may be shown.
 
     Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
@@ -431,7 +431,9 @@ def _showable(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *
     return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **context})}
 
 
-def _in_context(parts: Parts, tx: Tx, request: ContextRequest, ids: Sequence[str], since: str) -> tuple[Turn, ...]:
+def _in_context(
+    parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequence[str], since: str
+) -> tuple[Turn, ...]:
     """The first of these turns that are in the agent's context, except the prompt itself."""
     inside = _showable(tx, request, ids, since, inside=True)
     turns = parts.turns(tx).get([id_ for id_ in ids if id_ in inside][: _MAX_SESSION_TURNS + 1])
@@ -506,7 +508,7 @@ class _Neighbours:
 
 
 def candidate_of(
-    memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: str = ""
+    memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: Refusal = ""
 ) -> Candidate:
     """A memory as a candidate, dated by its last mention; a fact without text is shown as `key: value`."""
     return Candidate(
@@ -536,7 +538,7 @@ _MAX_SAME_TURN: Final = 2
 
 
 def same_turn_memories(
-    parts: Parts, tx: Tx, request: ContextRequest, memories: Sequence[Memory]
+    parts: StoreContext, tx: Tx, request: ContextRequest, memories: Sequence[Memory]
 ) -> dict[str, list[Memory]]:
     """By memory id: other memories that the same short turn proves.
 
@@ -559,7 +561,9 @@ def same_turn_memories(
     return found
 
 
-def rules_for_work(parts: Parts, tx: Tx, request: ContextRequest) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
+def rules_for_work(
+    parts: StoreContext, tx: Tx, request: ContextRequest
+) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
     """By rule id: each rule about a kind of work that the prompt asks for, with those kinds."""
     requested = kinds_of_prompt(request.prompt)
     if not requested:
@@ -678,7 +682,7 @@ class _Recalled:
     cited: Mapping[str, Hit]
 
 
-def _relevant_memories(parts: Parts, tx: Tx, ranking: Ranking, min_relevance: float) -> _Recalled:
+def _relevant_memories(parts: StoreContext, tx: Tx, ranking: Ranking, min_relevance: float) -> _Recalled:
     hits = {hit.id: hit for hit in ranking.hits if hit.relevance >= min_relevance}
     found = parts.memories(tx).known(sorted(hits, key=lambda id_: (-hits[id_].relevance, id_)))
     cited: dict[str, Hit] = {}
@@ -725,7 +729,7 @@ class _PromptSelection:
         self._max_text = MAX_LINE
         #: By turn id, the memories shown instead of it.
         self._replaced_by: dict[str, set[str]] = {}
-        self._reasons: dict[str, str] = {}
+        self._reasons: dict[str, Refusal] = {}
         self._hits: dict[str, Hit] = {}
         self._memories: dict[str, Memory] = {}
         self._turns: dict[str, RankedTurn] = {ranked.turn.id: ranked for ranked in ranked_turns.turns}
@@ -774,12 +778,14 @@ class _PromptSelection:
         """Limit the text of memories to that many characters."""
         self._max_text = max_text
 
-    def offer_turns_again(self, refused: Mapping[str, str]) -> bool:
+    def offer_turns_again(self, refused: Mapping[str, Omission]) -> bool:
         """Offer turns again if all memories that replaced them lack room; True if there are any.
 
         Those memories keep the reason given here.
         """
-        no_room = {id_: why for id_, why in refused.items() if id_ in self._memories and why in _NO_ROOM}
+        no_room: dict[str, Refusal] = {
+            id_: why for id_, why in refused.items() if id_ in self._memories and why in _NO_ROOM
+        }
         offered = [turn for turn, memories in self._replaced_by.items() if memories <= no_room.keys()]
         for turn in offered:
             self._reasons[turn] = ""
@@ -805,9 +811,9 @@ class _PromptSelection:
             scores=self._turns[best.id].hit.explain() | self._scores,
         )
 
-    def refused(self, reasons: Mapping[str, str]) -> list[Candidate]:
+    def refused(self, reasons: Mapping[str, Omission]) -> list[Candidate]:
         """Candidates for everything not shown, with the reasons of the choice and of earlier steps."""
-        all_reasons = {**{id_: why for id_, why in self._reasons.items() if why}, **reasons}
+        all_reasons: dict[str, Refusal] = {**{id_: why for id_, why in self._reasons.items() if why}, **reasons}
         return [
             self._memory(self._memories[id_], why) if id_ in self._memories else self._turn(self._turns[id_], why)
             for id_, why in all_reasons.items()
@@ -853,13 +859,13 @@ class _PromptSelection:
             words=topic_words(text),
         )
 
-    def _memory(self, memory: Memory, refused: str = "") -> Candidate:
+    def _memory(self, memory: Memory, refused: Refusal = "") -> Candidate:
         hit, kinds = self._hits.get(memory.id), self._work_rules.get(memory.id, (memory, frozenset[Work]()))[1]
         scores = (hit.explain() if hit else {}) | ({"work": sorted(kinds)} if kinds else {}) | self._scores
         section = "rules" if memory.kind == "rule" else "memories"
         return candidate_of(memory, section, value=self._probabilities[memory.id], scores=scores, refused=refused)
 
-    def _turn(self, ranked: RankedTurn, refused: str) -> Candidate:
+    def _turn(self, ranked: RankedTurn, refused: Refusal) -> Candidate:
         return Candidate(
             id=ranked.turn.id,
             kind="turn",
@@ -911,7 +917,7 @@ def _adds_little(reply: RankedTurn, memory: Memory) -> bool:
     return len(words - topic_words(memory.text)) <= _NOVELTY * len(words)
 
 
-def _refusal(hit: Hit, memory: Memory, min_relevance: float, *, is_known: bool) -> str:
+def _refusal(hit: Hit, memory: Memory, min_relevance: float, *, is_known: bool) -> Refusal:
     """Why a memory is refused, or empty."""
     if not is_known:
         return "nothing relevant is known"

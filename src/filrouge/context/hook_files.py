@@ -22,7 +22,7 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.daemon.process import write_atomically
 from filrouge.hosts.project import NAME_PREFIX, brief_key
 from filrouge.projects.repository import Projects
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _write_brief(parts: Parts, project: str | None) -> None:
             os.unlink(path)
 
 
-def _hook_settings(parts: Parts, tx: Tx) -> dict[str, object]:
+def _hook_settings(parts: StoreContext, tx: Tx) -> dict[str, object]:
     settings = parts.settings(tx)
     projects = Projects(tx)
     disabled_names = set(settings.disabled_projects)

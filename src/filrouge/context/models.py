@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
+from filrouge.search.models import Refusal
+
 Section = Literal[
     "rules", "reminders", "synthesis", "thread", "memories", "facts", "topics", "threads", "decisions", "questions",
     "constraints", "hints", "notes",
@@ -42,13 +44,13 @@ class Candidate:
     kind: str
     section: Section
     text: str
-    said: datetime | None = None
     source: str = ""
+    said: datetime | None = None
     verified: bool = True
     value: float = 0.5
     turns: tuple[str, ...] = ()
     scores: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    refused: str = ""
+    refused: Refusal = ""
 
 
 #: Minimum trust of the user's own words.

@@ -40,9 +40,11 @@ from filrouge.extraction.intents import asked_period
 from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
+from filrouge.runtime.feed import Bus
 from filrouge.runtime.feed_messages import RecallInjected
 from filrouge.runtime.journal import log_decision
-from filrouge.runtime.services import Parts
+from filrouge.runtime.metrics import Metrics
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.models import START_PREVIEW, DeliveryOutcome, Recall
 
 _LOG = logging.getLogger(__name__)
@@ -116,7 +118,9 @@ def log(parts: Parts, result: ContextResult, *, delivered: bool) -> str:
         parts.writer.submit(lambda tx: Recalls(tx).add(row))
     else:
         written = parts.writer.submit(lambda tx: _write_log(parts, tx, row))
-        written.add_done_callback(lambda future: None if future.exception() else _publish(parts, row))
+        written.add_done_callback(
+            lambda future: None if future.exception() else _publish(parts.metrics, parts.bus, row)
+        )
     return row.id
 
 
@@ -134,7 +138,7 @@ def confirm(parts: Parts, recall_id: str) -> None:
 
     def publish(future: Future[Recall | None]) -> None:
         if not future.exception() and (row := future.result()) is not None:
-            _publish(parts, row)
+            _publish(parts.metrics, parts.bus, row)
 
     parts.writer.submit(write).add_done_callback(publish)
 
@@ -164,9 +168,9 @@ def render_options_for(request: ContextRequest, *, dated: bool = False) -> Rende
         occasion=request.occasion,
         language=request.language,
         budget=settings.budget,
-        now=request.now,
-        minimum=settings.auto_retrieve_min_score,
         limits={"memories": settings.auto_retrieve_max_results} if request.occasion == "prompt" else {},
+        minimum=settings.auto_retrieve_min_score,
+        now=request.now,
         dated=dated,
     )
 
@@ -224,7 +228,7 @@ def _sources_for(request: ContextRequest) -> SourceTable:
     return BEFORE_PROMPT if len(request.prompt.strip()) >= MIN_PROMPT else {}
 
 
-def _request(parts: Parts, tx: Tx, event: Event, project: str, settings: Settings) -> ContextRequest:
+def _request(parts: StoreContext, tx: Tx, event: Event, project: str, settings: Settings) -> ContextRequest:
     is_start = event.kind == "session_start"
     prompt = "" if is_start else str(event.data.get("text") or "")
     return ContextRequest(
@@ -243,7 +247,7 @@ def _request(parts: Parts, tx: Tx, event: Event, project: str, settings: Setting
     )
 
 
-def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, settings: Settings) -> Language:
+def _language(parts: StoreContext, tx: Tx, event: Event, project: str, prompt: str, settings: Settings) -> Language:
     if settings.language != "auto":
         return settings.language
     turns = parts.turns(tx)
@@ -252,12 +256,12 @@ def _language(parts: Parts, tx: Tx, event: Event, project: str, prompt: str, set
     return detect_language([*before, prompt] if prompt else before, "en")
 
 
-def _write_log(parts: Parts, tx: Tx, row: Recall) -> None:
+def _write_log(parts: StoreContext, tx: Tx, row: Recall) -> None:
     Recalls(tx).add(row)
     _record_usage(parts, tx, row)
 
 
-def _record_usage(parts: Parts, tx: Tx, row: Recall) -> None:
+def _record_usage(parts: StoreContext, tx: Tx, row: Recall) -> None:
     """Count the injected tokens, and each memory injected for a prompt as used. Session starts do not count as use."""
     if row.tokens_added:
         LlmUsage(tx).add_recall(row.channel, row.tokens_added, row.at)
@@ -284,7 +288,7 @@ def _row(result: ContextResult, request: ContextRequest, id_: str, outcome: Deli
     )
 
 
-def _publish(parts: Parts, row: Recall) -> None:
+def _publish(metrics: Metrics, bus: Bus, row: Recall) -> None:
     message = RecallInjected(
         id=row.id,
         channel=row.channel,
@@ -296,8 +300,8 @@ def _publish(parts: Parts, row: Recall) -> None:
         latency_ms=row.latency_ms,
         at=to_text(row.at),
     )
-    parts.metrics.count_injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
-    parts.bus.publish(message)
+    metrics.count_injected("start" if row.preview == START_PREVIEW else "prompt", row.tokens_added)
+    bus.publish(message)
     log_decision(message)
 
 

@@ -19,8 +19,8 @@ from filrouge.context.block import MAX_NOTE, MAX_THREADS, shortened
 from filrouge.context.candidates import candidate_of, compacted, ended_memories, last_words, memories
 from filrouge.context.models import Candidate, Section
 from filrouge.context.request import ContextRequest, Source
-from filrouge.core.clock import Language
-from filrouge.core.protocols import Tx
+from filrouge.core.clock import Clock, Language
+from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.intents import REMINDER_TEXTS, asked_period, find_reminders, is_resuming, period_words
 from filrouge.extraction.repository import Session
@@ -32,7 +32,8 @@ from filrouge.notes.pages import folded
 from filrouge.notes.repository import StoredVault
 from filrouge.notes.service import MAX_TAGGED, pinned_notes, search_notes
 from filrouge.projects.repository import Projects
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
+from filrouge.search.models import Refusal
 from filrouge.search.ranking import EndedMemory, is_outdated, parse_times, topic_words
 from filrouge.threads.bridge_service import linked_threads
 from filrouge.threads.models import (
@@ -86,7 +87,7 @@ def hints(_parts: Parts, _tx: Tx, request: ContextRequest) -> Sequence[Candidate
     ]
 
 
-def due_plans(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def due_plans(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Plans that are due: their dates have begun, and if they are over, ended at most three days ago.
 
     Dates before the day on which the plan was made do not count.
@@ -143,7 +144,7 @@ _SECTIONS: Mapping[Kind, Section] = {"decision": "decisions", "constraint": "con
 _FIRST, _STEP = 0.6, 0.02
 
 
-def core_facts(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def core_facts(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Core facts of the user and the project, up to 500 characters."""
     found = parts.memories(tx).core_facts(
         project=request.project, user=request.user, agent=request.agent, limit=MAX_CORE_FACTS
@@ -159,7 +160,7 @@ def core_facts(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candid
     return offered
 
 
-def worth_knowing(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def worth_knowing(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Preferences and constraints, then decisions, facts and plans, newest first, without doubted ones."""
     found = parts.memories(tx).worth_knowing(
         project=request.project, user=request.user, agent=request.agent, limit=2 * MAX_WORTH_KNOWING
@@ -172,7 +173,7 @@ def worth_knowing(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Can
     ]
 
 
-def _worth_knowing(memory: Memory, *, value: float, refused: str = "") -> Candidate:
+def _worth_knowing(memory: Memory, *, value: float, refused: Refusal = "") -> Candidate:
     return candidate_of(memory, _SECTIONS.get(memory.kind, "facts"), value=value, refused=refused)
 
 
@@ -229,7 +230,7 @@ def _found(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]
 
 
 def _note(hit: NoteHit, known: float, min_value: float) -> Candidate:
-    refused = (
+    refused: Refusal = (
         "nothing relevant is known" if known < min_value else "below the threshold" if hit.relevance < min_value else ""
     )
     return Candidate(
@@ -268,7 +269,7 @@ def reminders(_parts: Parts, _tx: Tx, request: ContextRequest) -> Sequence[Candi
 # Source: all standing rules that apply here, pinned ones first, then the newest.
 
 
-def rules(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def rules(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Every rule of the project and of the user."""
     found = parts.memories(tx).rules(project=request.project, user=request.user, agent=request.agent)
     return [candidate_of(rule, "rules", value=1.0) for rule in found]
@@ -280,13 +281,14 @@ def rules(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
 # would make something up.
 
 
-def topics(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def topics(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The topics of the requested period, latest first, from the current project only."""
     period = asked_period(request.prompt)
     if period is None:
         return []
     found = discussed(
-        parts,
+        parts.clock,
+        parts.analyser,
         tx,
         user_id=request.user,
         period=period,
@@ -336,11 +338,11 @@ _SYNTHESIS_LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
 }
 
 
-def work_state(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def work_state(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """Where the work stands: the session's own after a compaction, else that of the project's last sessions."""
     session = Session(host=request.host, id=request.session)
     if request.opening == "compact":
-        found = state_of_session(parts, tx, session)
+        found = state_of_session(parts.analyser, tx, session)
         shown = [
             (n, synthesis if n < _MAX_SYNTHESES else _decisions_only(synthesis)) for n, synthesis in enumerate(found)
         ]
@@ -350,7 +352,7 @@ def work_state(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candid
             for candidate in synthesis_candidates(synthesis, request, value=max(0.5, 0.95 - n / 5))
         ]
     offered: list[Candidate] = []
-    for n, synthesis in enumerate(_recent_work(parts, tx, request, session)):
+    for n, synthesis in enumerate(_recent_work(parts.analyser, tx, request, session)):
         too_old = (request.now - synthesis.at).days > _MAX_AGE_DAYS
         candidates = synthesis_candidates(synthesis, request, value=0.8 - n / 5, briefly=n > 0)
         offered += [_refused(candidate, "too old") for candidate in candidates] if too_old else candidates
@@ -421,7 +423,7 @@ def _decisions_only(synthesis: Synthesis) -> Synthesis:
     return replace(synthesis, state=(), questions=(), files=(), error=None)
 
 
-def _recent_work(parts: Parts, tx: Tx, request: ContextRequest, current: Session) -> list[Synthesis]:
+def _recent_work(analyser: Analyser, tx: Tx, request: ContextRequest, current: Session) -> list[Synthesis]:
     """The last work of other sessions in the project, one synthesis per thread, latest first.
 
     A session that is still running or was killed has no synthesis of its last turns, so a current one is made here.
@@ -433,7 +435,7 @@ def _recent_work(parts: Parts, tx: Tx, request: ContextRequest, current: Session
         for session, seq in latest
         if max((stored.until for stored in store.of_session(session)), default=0) < seq
     ]
-    fresh = [synthesis for session in outdated for synthesis in state_of_session(parts, tx, session)]
+    fresh = [synthesis for session in outdated for synthesis in state_of_session(analyser, tx, session)]
     fresh_sessions = {(synthesis.host, synthesis.session) for synthesis in fresh}
     recent = without_ended_decisions(tx, store.in_scope(place, _SYNTHESES_READ))
     stored = [synthesis for synthesis in recent if (synthesis.host, synthesis.session) not in fresh_sessions]
@@ -477,7 +479,7 @@ def _with_value(candidate: Candidate, value: float) -> Candidate:
     return replace(candidate, value=round(max(0.0, value), 4))
 
 
-def _refused(candidate: Candidate, why: str) -> Candidate:
+def _refused(candidate: Candidate, why: Refusal) -> Candidate:
     return replace(candidate, refused=why)
 
 
@@ -528,7 +530,7 @@ class _RelevantThread:
     is_lost: bool
 
 
-def picked_up_thread(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def picked_up_thread(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The thread that is picked up, with its state; after a compaction also its surroundings; then refused ones."""
     relevant, ended = _relevant_threads(tx, request), ended_memories(tx, request)
     in_session = [
@@ -552,7 +554,7 @@ def picked_up_thread(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[
             replace(thread_line(related.thread, request, related.value * _PART_SHARE, ended), section="threads")
             for related in others
         ),
-        *_linked(parts, tx, request, best, ended),
+        *_linked(parts.clock, tx, request, best, ended),
         *_constraints(parts, tx, request, best),
     ]
     return [*offered, *in_session]
@@ -628,13 +630,13 @@ def _thread_values(store: Threads, offered: Sequence[Candidate]) -> dict[str, fl
     return values
 
 
-def _state(parts: Parts, tx: Tx, request: ContextRequest, best: _RelevantThread) -> list[Candidate]:
+def _state(parts: StoreContext, tx: Tx, request: ContextRequest, best: _RelevantThread) -> list[Candidate]:
     """Where the work stood; without a synthesis, the last words."""
     found = thread_state(tx, request, best.thread.id) or _last_words(parts, tx, request, best.thread)
     return [_with_part_value(candidate, best.value, n) for n, candidate in enumerate(found, 1)]
 
 
-def _last_words(parts: Parts, tx: Tx, request: ContextRequest, thread: Thread) -> list[Candidate]:
+def _last_words(parts: StoreContext, tx: Tx, request: ContextRequest, thread: Thread) -> list[Candidate]:
     """The last prompt and its reply, unless they say something that is no longer valid."""
     turns = last_words(parts, tx, request, Threads(tx).turns(thread.id, limit=_LAST_TURNS, newest=True))
     if not turns:
@@ -655,10 +657,10 @@ def _last_words(parts: Parts, tx: Tx, request: ContextRequest, thread: Thread) -
 
 
 def _linked(
-    parts: Parts, tx: Tx, request: ContextRequest, best: _RelevantThread, ended: Sequence[EndedMemory]
+    clock: Clock, tx: Tx, request: ContextRequest, best: _RelevantThread, ended: Sequence[EndedMemory]
 ) -> list[Candidate]:
     """The linked threads, one line each."""
-    bridges = linked_threads(parts, tx, best.thread.id, request.now, agent=request.agent)[:_MAX_SURROUNDINGS]
+    bridges = linked_threads(clock, tx, best.thread.id, request.now, agent=request.agent)[:_MAX_SURROUNDINGS]
     found = Threads(tx).some([bridge.thread_id for bridge in bridges])
     threads = {thread.id: thread for thread in found if is_visible(thread, request)}
     return [
@@ -672,7 +674,7 @@ def _linked(
     ]
 
 
-def _constraints(parts: Parts, tx: Tx, request: ContextRequest, best: _RelevantThread) -> list[Candidate]:
+def _constraints(parts: StoreContext, tx: Tx, request: ContextRequest, best: _RelevantThread) -> list[Candidate]:
     """Valid decisions of the thread, and constraints of the thread and the project."""
     found = parts.memories(tx).bounding(
         project=request.project,
@@ -709,7 +711,7 @@ _THREADS_AT_START_FIRST, _THREADS_AT_START_STEP, _OPEN = 0.3, 0.02, 0.9
 _ALREADY_SHOWN: Final = "its state is already shown"
 
 
-def threads_at_start(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
+def threads_at_start(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """One line per open thread, and its open questions."""
     shown_ids, ended = _shown_threads(tx, request), ended_memories(tx, request)
     found = threads_now(parts, tx, user=request.user, project=request.project, everywhere=False, agent=request.agent)

@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final, Literal, cast
@@ -117,6 +118,17 @@ def install_command(*packages: str) -> str:
 def install_extra_command(extra: str) -> str:
     """Return the command that installs the packages of an extra next to this copy of Filrouge."""
     return this_installation().install_extra_command(extra)
+
+
+def command_for_missing(module: str, extras: Mapping[str, str]) -> str:
+    """Return the command that installs a module that could not be imported.
+
+    Args:
+        module: its full name.
+        extras: the extra that brings a top-level module, by the name of the module.
+    """
+    extra = extras.get(module.partition(".")[0])
+    return install_extra_command(extra) if extra else install_command(module)
 
 
 def reinstall_command(package: str) -> str:

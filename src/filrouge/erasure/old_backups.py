@@ -18,7 +18,7 @@ from typing import Final
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import Busy, FilrougeError
 from filrouge.core.paths import BACKUPS, sync
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Tx
 from filrouge.erasure.models import AffectedBackup, count_effects
 from filrouge.erasure.repository import ForgetRepository, RowIds, carry_out
 from filrouge.maintenance import backup_files
@@ -71,20 +71,20 @@ def backup_paths(home: str) -> list[str]:
     return []
 
 
-def affected_backups(parts: Parts, removal: Removal) -> list[AffectedBackup]:
+def affected_backups(analyser: Analyser, home: str, removal: Removal) -> list[AffectedBackup]:
     """Return the backups that contain affected rows.
 
     A backup of an older schema is listed without counts, because it can be searched only when it is swept.
     """
     affected: list[AffectedBackup] = []
-    for path in backup_paths(parts.home):
+    for path in backup_paths(home):
         name = os.path.basename(path)
         try:
             database = Database(path, readonly=True)
         except FilrougeError:
             continue
         try:
-            rows = _find_affected(parts, database.tx, removal)[1]
+            rows = _find_affected(analyser, database.tx, removal)[1]
         except FilrougeError:
             affected.append(AffectedBackup(name=name, rows={}))
         else:
@@ -153,7 +153,7 @@ def _rewrite(parts: Parts, path: str, removal: Removal, at: datetime, actor: str
                 return None
             problem = "; ".join(database.check())
             database.checkpoint()
-            remaining = _find_affected(parts, database.tx, removal)[1]
+            remaining = _find_affected(parts.analyser, database.tx, removal)[1]
             database.disable_wal()
         finally:
             database.close()
@@ -171,16 +171,16 @@ def _rewrite(parts: Parts, path: str, removal: Removal, at: datetime, actor: str
 
 def _delete_rows(parts: Parts, database: Database, removal: Removal, at: datetime, actor: str) -> dict[str, int]:
     with database.transaction() as tx:
-        found, rows = _find_affected(parts, tx, removal)
+        found, rows = _find_affected(parts.analyser, tx, removal)
         if rows:
             plan = ForgetRepository(tx, parts.analyser).plan(found)
             carry_out(parts, tx, plan, at=at, actor=actor, space_id=parts.vectors.space.id)
     return rows
 
 
-def _find_affected(parts: Parts, tx: Tx, removal: Removal) -> tuple[RowIds, dict[str, int]]:
+def _find_affected(analyser: Analyser, tx: Tx, removal: Removal) -> tuple[RowIds, dict[str, int]]:
     """Return the matching rows of a copy, and how many rows of each table forgetting them would delete or change."""
-    forgetting = ForgetRepository(tx, parts.analyser)
+    forgetting = ForgetRepository(tx, analyser)
     found: dict[str, list[str]] = {table: list(ids) for table, ids in forgetting.exact(removal.words).items()}
     for table, ids in forgetting.present(removal.ids).items():
         found[table] = list(dict.fromkeys([*found.get(table, []), *ids]))

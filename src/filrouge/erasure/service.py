@@ -32,7 +32,7 @@ from filrouge.context.hook_files import write_briefs
 from filrouge.core.clock import from_text, monotonic, new_id
 from filrouge.core.errors import BadInput, Busy, CannotWrite, FilrougeError, NotFound, Stale, StoreError
 from filrouge.core.paths import DATABASE, FAILURE, LOG, SPOOL, inside
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Tx
 from filrouge.erasure.models import (
     MAX_RELATED,
     MIN_RELEVANCE,
@@ -55,13 +55,14 @@ from filrouge.erasure.repository import (
     is_signature_valid,
     tombstones_of,
 )
-from filrouge.erasure.tombstones import HomeKey, Tombstone, TombstoneFile, TombstoneHasher, Tombstones
+from filrouge.erasure.tombstones import HomeKey, Tombstone, TombstoneFile, TombstoneFilter, TombstoneHasher, Tombstones
 from filrouge.extraction.repository import Analyses
 from filrouge.extraction.sessions import queue_digest
 from filrouge.memories.models import contains_any, normalised
 from filrouge.notes.service import search_notes
 from filrouge.runtime import journal
 from filrouge.runtime.disk import with_reserve
+from filrouge.runtime.executors import ReaderPool, Writer
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.runtime.sqlite import Database, read_raw
@@ -313,7 +314,7 @@ def finish_forgetting(
     remove_from_indexes(parts, plan.erased)
     write_briefs(parts, None, everywhere=True)
     files = clean_files(parts.home, [*removal.words, *_searchable_texts(plan)[:MAX_TEXTS_IN_FILES]])
-    emptied = _try_empty_log(parts)
+    emptied = _try_empty_log(parts.writer)
     cleaned_at = time.monotonic()
     failed = list[dict[str, Any]]()
     try:
@@ -335,7 +336,7 @@ def finish_forgetting(
             "search": round(time.monotonic() - swept_at, 3),
         },
     }
-    return parts.writer.run(lambda tx: _update_receipt(parts, tx, receipt.id, changes))
+    return parts.writer.run(lambda tx: _update_receipt(parts.tombstones, tx, receipt.id, changes))
 
 
 def queue_emptying(tx: Tx, receipt_id: str, at: datetime) -> None:
@@ -349,12 +350,12 @@ def empty_log(parts: Parts, payload: Payload) -> JobResult:
 
     def write(tx: Tx) -> None:
         if emptied:
-            _update_receipt(parts, tx, str(payload["receipt"]), {"log_emptied": True})
+            _update_receipt(parts.tombstones, tx, str(payload["receipt"]), {"log_emptied": True})
 
     return JobResult(write=write, again=lambda: None if emptied else payload, delay=_RETRY_SECONDS)
 
 
-def _update_receipt(parts: Parts, tx: Tx, receipt_id: str, changes: dict[str, Any]) -> Receipt:
+def _update_receipt(tombstones: TombstoneFilter, tx: Tx, receipt_id: str, changes: dict[str, Any]) -> Receipt:
     """Update a receipt; it is `ok` once everything is done and nothing was found afterwards."""
     previous = Receipts(tx).get(receipt_id)
     content = {**previous.content, **changes}
@@ -362,12 +363,12 @@ def _update_receipt(parts: Parts, tx: Tx, receipt_id: str, changes: dict[str, An
     rewritten = all(backup["rewritten"] for backup in content.get("backups", ()))
     searched = content.get("searched")
     content["ok"] = bool(content["log_emptied"] and searched and not searched["left"] and rewritten)
-    return Receipts(tx).put(previous.with_content(**content), parts.tombstones.get_or_create()[0])
+    return Receipts(tx).put(previous.with_content(**content), tombstones.get_or_create()[0])
 
 
-def _try_empty_log(parts: Parts) -> bool:
+def _try_empty_log(writer: Writer) -> bool:
     for _ in range(_EMPTY_LOG_TRIES):
-        if parts.writer.checkpoint():
+        if writer.checkpoint():
             return True
         time.sleep(_PAUSE_SECONDS)
     return False
@@ -384,8 +385,8 @@ def _search_everything(parts: Parts, plan: ForgetPlan, removal: Removal) -> dict
     texts = [text for text in _searchable_texts(plan) if text not in removal.words]
     words = list(removal.words)
     remaining, repeated = (
-        _count_rows_containing(parts, words),
-        _count_rows_containing(parts, texts[:_MAX_TEXTS_IN_ROWS]),
+        _count_rows_containing(parts.analyser, parts.readers, words),
+        _count_rows_containing(parts.analyser, parts.readers, texts[:_MAX_TEXTS_IN_ROWS]),
     )
     erased_ids = {*plan.erased.memories, *plan.erased.turns}
     returned = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).present([*erased_ids]))
@@ -407,10 +408,10 @@ def _search_everything(parts: Parts, plan: ForgetPlan, removal: Removal) -> dict
     }
 
 
-def _count_rows_containing(parts: Parts, texts: Sequence[str]) -> dict[str, Any]:
+def _count_rows_containing(analyser: Analyser, readers: ReaderPool, texts: Sequence[str]) -> dict[str, Any]:
     if not texts:
         return {}
-    found = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).exact(texts))
+    found = readers.here(lambda tx: ForgetRepository(tx, analyser).exact(texts))
     return {table: len(ids) for table, ids in sorted(found.items())}
 
 
@@ -503,7 +504,7 @@ def preview(parts: Parts, request: ForgetRequest) -> Preview:
 
     def search_and_plan(tx: Tx) -> tuple[_SearchResult, ForgetPlan, tuple[AffectedRow, ...]]:
         search = _find_rows(parts, tx, request)
-        plan, rows = _plan_and_rows(parts, tx, search)
+        plan, rows = _plan_and_rows(parts.analyser, tx, search)
         return search, plan, rows
 
     search, plan, rows = parts.readers.here(search_and_plan)
@@ -511,9 +512,9 @@ def preview(parts: Parts, request: ForgetRequest) -> Preview:
         rows=rows,
         shared=plan.shared,
         rebuilt=describe_rebuilding(plan),
-        backups=tuple(affected_backups(parts, _removal_of(plan, search))),
+        backups=tuple(affected_backups(parts.analyser, parts.home, _removal_of(plan, search))),
         notices=search.notices,
-        token=_token(parts, request, rows),
+        token=_token(parts.tombstones, request, rows),
     )
 
 
@@ -534,10 +535,12 @@ def forget(parts: Parts, request: ForgetRequest, token: str, *, actor: str = "us
     id_ = new_id(parts.clock.now())
 
     def write(tx: Tx) -> tuple[ForgetPlan, Receipt]:
-        if ForgetRepository(tx, parts.analyser).newest_rows() != search.newest and _has_more(parts, tx, search):
+        if ForgetRepository(tx, parts.analyser).newest_rows() != search.newest and _has_more(
+            parts.analyser, tx, search
+        ):
             raise Stale("New matching rows were stored in the meantime.")
-        plan, rows = _plan_and_rows(parts, tx, search)
-        if not hmac.compare_digest(_token(parts, request, rows).encode(), token.encode()):
+        plan, rows = _plan_and_rows(parts.analyser, tx, search)
+        if not hmac.compare_digest(_token(parts.tombstones, request, rows).encode(), token.encode()):
             raise Stale("The matching rows have changed since the preview.")
         if ForgetRepository(tx, parts.analyser).is_transcript_queued(plan.synthesis_sessions):
             raise _transcript_busy()
@@ -581,20 +584,20 @@ def forget_at_once(parts: Parts, request: ForgetRequest, *, actor: str = "user")
     return found, forget(parts, request, found.token, actor=actor)
 
 
-def receipts(parts: Parts, tx: Tx, *, limit: int = 100) -> list[dict[str, Any]]:
+def receipts(tombstones: TombstoneFilter, tx: Tx, *, limit: int = 100) -> list[dict[str, Any]]:
     """Return the newest receipts, each with whether its signature is valid."""
-    key = parts.tombstones.secret
+    key = tombstones.secret
     return [one.to_json() | {"signature_holds": is_signature_valid(one, key)} for one in Receipts(tx).all(limit)]
 
 
-def receipt_of(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
+def receipt_of(tombstones: TombstoneFilter, tx: Tx, id_: str) -> dict[str, Any]:
     """Return one receipt, with whether its signature is valid.
 
     Raises:
         NotFound: there is no receipt with this id.
     """
     found = Receipts(tx).get(id_)
-    return found.to_json() | {"signature_holds": is_signature_valid(found, parts.tombstones.secret)}
+    return found.to_json() | {"signature_holds": is_signature_valid(found, tombstones.secret)}
 
 
 def _find_rows(parts: Parts, tx: Tx, request: ForgetRequest) -> _SearchResult:
@@ -633,15 +636,15 @@ def _find_rows(parts: Parts, tx: Tx, request: ForgetRequest) -> _SearchResult:
     )
 
 
-def _plan_and_rows(parts: Parts, tx: Tx, search: _SearchResult) -> tuple[ForgetPlan, tuple[AffectedRow, ...]]:
-    forgetting = ForgetRepository(tx, parts.analyser)
+def _plan_and_rows(analyser: Analyser, tx: Tx, search: _SearchResult) -> tuple[ForgetPlan, tuple[AffectedRow, ...]]:
+    forgetting = ForgetRepository(tx, analyser)
     plan = forgetting.plan(search.found)
     return plan, forgetting.rows(plan, search.exact, search.related)
 
 
-def _token(parts: Parts, request: ForgetRequest, rows: tuple[AffectedRow, ...]) -> str:
+def _token(tombstones: TombstoneFilter, request: ForgetRequest, rows: tuple[AffectedRow, ...]) -> str:
     """Return an HMAC over the request and the present content of every listed row."""
-    key, _ = parts.tombstones.get_or_create()
+    key, _ = tombstones.get_or_create()
     stable_rows = sorted(
         (row.table, row.id, row.deed, row.content) for row in rows if row.table not in _VOLATILE_TABLES
     )
@@ -653,9 +656,9 @@ def _removal_of(plan: ForgetPlan, search: _SearchResult) -> Removal:
     return Removal(ids=(*plan.erased.memories, *plan.erased.turns, *plan.erased.events), words=search.words)
 
 
-def _has_more(parts: Parts, tx: Tx, search: _SearchResult) -> bool:
+def _has_more(analyser: Analyser, tx: Tx, search: _SearchResult) -> bool:
     """Return True if rows contain the words that the previous search did not find."""
-    exact = ForgetRepository(tx, parts.analyser).exact(search.words)
+    exact = ForgetRepository(tx, analyser).exact(search.words)
     return any(set(ids) - set(search.exact.get(table, ())) for table, ids in exact.items())
 
 

@@ -16,6 +16,7 @@ from filrouge.capture.models import Turn
 from filrouge.capture.programs import Conversation, Message, message_events
 from filrouge.capture.repository import Events
 from filrouge.context.hook_files import write_briefs
+from filrouge.core.clock import Clock
 from filrouge.core.errors import BadConfig, ExtractionOff, ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.settings import Settings
@@ -48,8 +49,9 @@ from filrouge.extraction.understanding import (
 from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.models import Kind, Statement
 from filrouge.memories.repository import Action, Origin
+from filrouge.providers.service import Models
 from filrouge.runtime.jobs import JobResult, Payload
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.spaces import queue_vectors
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.placing import queue_placing
@@ -71,7 +73,7 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
     session = Session(host=str(payload["host"]), id=str(payload["session"]))
     settings = parts.readers.here(lambda tx: parts.settings(tx))
     unread, agent_texts, asked_in = parts.readers.here(lambda tx: _load_unread(parts, tx, session))
-    if _lacks_model(parts, settings) or not unread.turns:
+    if _lacks_model(parts.models, settings) or not unread.turns:
         return JobResult(write=lambda _: None)
     count = turns_per_prompt(unread.turns)
     turns = sorted(unread.turns[:count], key=lambda turn: (turn.at, turn.id))
@@ -90,7 +92,7 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
         return outcome(end)
     answering = RequestRunner(parts, parts.vectors, settings)
     language = detect_language(asked_in, settings.language if settings.language != "auto" else "en")
-    material = parts.readers.here(lambda tx: load_material(parts, tx, session))
+    material = parts.readers.here(lambda tx: load_material(parts.analyser, tx, session))
     try:
         found = answering.run(
             understanding_of(
@@ -108,7 +110,7 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
         unreadable = error
 
         def give_up(tx: Tx) -> None:
-            _keep_unreadable(parts, tx, turns, unreadable)
+            _keep_unreadable(parts.clock, tx, turns, unreadable)
             end(tx)
 
         return outcome(give_up)
@@ -121,13 +123,13 @@ def extract(parts: Parts, payload: Payload) -> JobResult:
         done[:] = [action for reading in readings for action in understanding.apply_reading(parts, tx, reading, fresh)]
         _journal_rejections(parts, tx, turns[-1], found)
         if analysis.summary:
-            store_analysis(parts, tx, material, analysis)
+            store_analysis(parts.clock, parts.analyser, tx, material, analysis)
         end(tx)
 
     return outcome(write, lambda: understanding.update_index(parts, answering.vectors, done))
 
 
-def _load_unread(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
+def _load_unread(parts: StoreContext, tx: Tx, session: Session) -> tuple[Unread, tuple[str, ...], list[str]]:
     """Return the unread turns, what the agent was given, and the conversation's last prompts, newest last.
 
     The agent was given instructions that it read and memories injected before prompts.
@@ -139,14 +141,14 @@ def _load_unread(parts: Parts, tx: Tx, session: Session) -> tuple[Unread, tuple[
     return unread, agent_texts, last[::-1]
 
 
-def _lacks_model(parts: Parts, settings: Settings) -> bool:
+def _lacks_model(models: Models, settings: Settings) -> bool:
     """Return whether no model is to read.
 
     Raises:
         ModelUnavailable: the settings name a provider that cannot be built.
     """
     try:
-        return parts.models.panel(settings) is None
+        return models.panel(settings) is None
     except BadConfig as error:
         raise ModelUnavailable(error.message, remedy=error.remedy) from error
 
@@ -178,7 +180,7 @@ def _readings(vectors: VectorSearch, found: UnderstoodTurns) -> list[Reading]:
     ]
 
 
-def _journal_rejections(parts: Parts, tx: Tx, turn: Turn, found: UnderstoodTurns) -> None:
+def _journal_rejections(parts: StoreContext, tx: Tx, turn: Turn, found: UnderstoodTurns) -> None:
     """Record in the journal which decisions of the model were rejected."""
     by = found.extraction.by
     origin = Origin(
@@ -193,14 +195,14 @@ def _journal_rejections(parts: Parts, tx: Tx, turn: Turn, found: UnderstoodTurns
         parts.memories(tx).refuse(origin, reason)
 
 
-def _keep_unreadable(parts: Parts, tx: Tx, turns: Sequence[Turn], error: Unreadable) -> None:
+def _keep_unreadable(clock: Clock, tx: Tx, turns: Sequence[Turn], error: Unreadable) -> None:
     Readings(tx).keep_unreadable(
         turns,
         operation=error.operation,
         prompt_version=error.prompt,
         reason=error.message,
         answer=error.text,
-        at=parts.clock.now(),
+        at=clock.now(),
     )
 
 
@@ -269,7 +271,7 @@ def extract_now(
     messages_with_speaker = [
         item for part in ([messages] if isinstance(messages, str) else messages) for item in _split_speaker(part)
     ]
-    conversation_events = message_events(parts, where, [item for item, _ in messages_with_speaker])
+    conversation_events = message_events(parts.clock, parts.readers, where, [item for item, _ in messages_with_speaker])
     prepared = [
         _prepare(parts, _with_context(event, context), has_speaker=messages_with_speaker[owner][1])
         for event, owner in zip(conversation_events.events, conversation_events.owners, strict=True)
@@ -338,7 +340,7 @@ def _store(parts: Parts, tx: Tx, prepared: _Prepared, fresh: PendingVectors) -> 
     for turn in added.values():
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, now)
-    queue_placing(parts, tx, list(added.values()))
+    queue_placing(parts.clock, tx, list(added.values()))
     queue_reading(parts, tx, list(added.values()))
     for reading in prepared.readings:
         if reading.turn.id in added:

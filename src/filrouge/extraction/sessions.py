@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT, Turn
 from filrouge.capture.programs import History, read_history, store_history
-from filrouge.core.clock import add_seconds, monotonic
+from filrouge.core.clock import Clock, add_seconds, monotonic
 from filrouge.core.errors import Busy
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.rows import number_of
 from filrouge.core.scope import Scope
 from filrouge.extraction.models import EMPTY_ANALYSIS, Analysis
@@ -88,10 +88,10 @@ def analyze_session_for_concepts(
     """
     if not parts.extracting():
         return dict(DISABLED)
-    session = parts.readers.here(lambda tx: _session(parts, tx, session_id))
-    messages = read_history(parts, session, history or ())
-    digest = _hash(messages) if messages else parts.readers.here(lambda tx: _hash_of(parts, tx, session))
-    cached = None if force else parts.readers.here(lambda tx: _cached(parts, tx, session, digest))
+    session = parts.readers.here(lambda tx: _session(parts.analyser, tx, session_id))
+    messages = read_history(parts.clock, parts.redact, session, history or ())
+    digest = _hash(messages) if messages else parts.readers.here(lambda tx: _hash_of(parts.analyser, tx, session))
+    cached = None if force else parts.readers.here(lambda tx: _cached(parts.clock, parts.analyser, tx, session, digest))
     parts.metrics.count_cache_lookup(hit=cached is not None)
     if cached is not None:
         return analysis_fields(cached)
@@ -103,7 +103,7 @@ def analyze_session_for_concepts(
             history_hash=digest,
         )  # fmt: skip
     else:
-        material = parts.readers.here(lambda tx: load_material(parts, tx, session, digest, force=force))
+        material = parts.readers.here(lambda tx: load_material(parts.analyser, tx, session, digest, force=force))
     return analysis_fields(_analyse_and_store(parts, material))
 
 
@@ -115,15 +115,15 @@ def analyze_history(parts: Parts, session_id: str, history: History) -> dict[str
     """
     if not parts.extracting():
         return dict(DISABLED)
-    session = parts.readers.here(lambda tx: _session(parts, tx, session_id))
-    messages = read_history(parts, session, history)
-    cached = parts.readers.here(lambda tx: _cached(parts, tx, session, _hash(messages)))
+    session = parts.readers.here(lambda tx: _session(parts.analyser, tx, session_id))
+    messages = read_history(parts.clock, parts.redact, session, history)
+    cached = parts.readers.here(lambda tx: _cached(parts.clock, parts.analyser, tx, session, _hash(messages)))
     return analysis_fields(cached or analyse_turns(parts, messages, EMPTY_ANALYSIS))
 
 
-def load_material(parts: Parts, tx: Tx, session: Session, digest: str = "", *, force: bool = False) -> Material:
+def load_material(analyser: Analyser, tx: Tx, session: Session, digest: str = "", *, force: bool = False) -> Material:
     """Return the new turns of a captured session with its former analysis; with `force`, all turns."""
-    store = Analyses(tx, parts.analyser)
+    store = Analyses(tx, analyser)
     before = None if force else store.of(session)
     behind = before.until if before and before.analysis != EMPTY_ANALYSIS else 0
     turns, until = store.turns(session, behind=behind)
@@ -135,7 +135,7 @@ def load_material(parts: Parts, tx: Tx, session: Session, digest: str = "", *, f
         until=until,
         former=before.analysis if before else EMPTY_ANALYSIS,
         scope=replace(last, agent=""),
-        history_hash=digest or _hash_of(parts, tx, session),
+        history_hash=digest or _hash_of(analyser, tx, session),
     )
 
 
@@ -147,7 +147,7 @@ def analyse_turns(parts: Parts, turns: Sequence[Turn], former: Analysis) -> Anal
     """
     begun = monotonic()
     try:
-        rarity, projects = parts.readers.here(lambda tx: _load_background(parts, tx, turns))
+        rarity, projects = parts.readers.here(lambda tx: _load_background(parts.analyser, tx, turns))
         found = parts.analyst(turns, former=former, rarity=rarity, projects=projects)
     except Exception as error:
         parts.metrics.record_analysis_failure(getattr(error, "provider", "heuristic"), error)
@@ -164,13 +164,13 @@ def analyse_material(parts: Parts, material: Material) -> Analysis:
     return analyse_turns(parts, turns, material.former)
 
 
-def store_analysis(parts: Parts, tx: Tx, material: Material, analysis: Analysis) -> int:
+def store_analysis(clock: Clock, analyser: Analyser, tx: Tx, material: Material, analysis: Analysis) -> int:
     """Store an analysis in the caller's transaction; return how many memories it created.
 
     Raises:
         Busy: some of its turns were erased meanwhile.
     """
-    store, now = Analyses(tx, parts.analyser), parts.clock.now()
+    store, now = Analyses(tx, analyser), clock.now()
     if not store.all_exist(material.stored):
         raise Busy("The session changed while it was being read.", remedy="Try again.")
     session = material.session
@@ -200,21 +200,21 @@ def _analyse_and_store(parts: Parts, material: Material) -> Analysis:
     analysis = analyse_material(parts, material)
     if not material.turns:
         return analysis
-    parts.writer.run(lambda tx: store_analysis(parts, tx, material, analysis))
+    parts.writer.run(lambda tx: store_analysis(parts.clock, parts.analyser, tx, material, analysis))
     parts.work_waiting.set()
     return analysis
 
 
-def _session(parts: Parts, tx: Tx, session_id: str) -> Session:
-    return Analyses(tx, parts.analyser).find(session_id) or Session(host=HOST, id=session_id)
+def _session(analyser: Analyser, tx: Tx, session_id: str) -> Session:
+    return Analyses(tx, analyser).find(session_id) or Session(host=HOST, id=session_id)
 
 
-def _cached(parts: Parts, tx: Tx, session: Session, digest: str) -> Analysis | None:
-    return Analyses(tx, parts.analyser).cached(session, digest, parts.clock.now())
+def _cached(clock: Clock, analyser: Analyser, tx: Tx, session: Session, digest: str) -> Analysis | None:
+    return Analyses(tx, analyser).cached(session, digest, clock.now())
 
 
-def _hash_of(parts: Parts, tx: Tx, session: Session) -> str:
-    return _hash(Analyses(tx, parts.analyser).turns(session)[0])
+def _hash_of(analyser: Analyser, tx: Tx, session: Session) -> str:
+    return _hash(Analyses(tx, analyser).turns(session)[0])
 
 
 def _hash(turns: Sequence[Turn]) -> str:
@@ -223,10 +223,10 @@ def _hash(turns: Sequence[Turn]) -> str:
     return hashlib.sha256(messages.encode()).hexdigest()
 
 
-def _load_background(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:
+def _load_background(analyser: Analyser, tx: Tx, turns: Sequence[Turn]) -> tuple[Rarity, list[str]]:
     """Return a function for the rarity of words in all turns, and the names of projects."""
     words = sorted(asked_words(turns))
-    having = FullTextIndex(tx, parts.analyser, "turn").frequencies(words)
+    having = FullTextIndex(tx, analyser, "turn").frequencies(words)
     total = number_of(tx, "turns.count")
     weight = math.log1p(total) or 1.0
 
@@ -266,14 +266,14 @@ def analyse_session(parts: Parts, payload: Payload) -> JobResult:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
-        store_analysis(parts, tx, *found)
+        store_analysis(parts.clock, parts.analyser, tx, *found)
 
     return JobResult(write=write)
 
 
 def analyse_new_turns(parts: Parts, session: Session) -> tuple[Material, Analysis] | None:
     """Return the new turns of a session and the resulting analysis; None if there is nothing new or nothing to read."""
-    material = parts.readers.here(lambda tx: load_material(parts, tx, session))
+    material = parts.readers.here(lambda tx: load_material(parts.analyser, tx, session))
     spoken = sum(speaker_of(turn) is not None for turn in material.turns)
     if not material.turns or not parts.extracting():
         return None

@@ -60,7 +60,7 @@ from filrouge.providers.embedders import windows
 from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import Jobs
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import SearchScope, StoredVectors
 from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import store_or_queue_vectors
@@ -131,6 +131,19 @@ def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dic
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Superseded:
+    """A statement that a later one supersedes, repeats or contradicts.
+
+    Attributes:
+        by: the later statement.
+        decision: the decision on the later statement with the earlier one as its only neighbour.
+    """
+
+    by: LaterStatement
+    decision: Update | Noop | Conflict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LaterStatement:
     """Something said after a statement.
 
@@ -147,20 +160,7 @@ class LaterStatement:
     similarity: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Superseded:
-    """A statement that a later one supersedes, repeats or contradicts.
-
-    Attributes:
-        by: the later statement.
-        decision: the decision on the later statement with the earlier one as its only neighbour.
-    """
-
-    by: LaterStatement
-    decision: Update | Noop | Conflict
-
-
-def later_statements(parts: Parts, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[LaterStatement]:
+def later_statements(parts: StoreContext, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[LaterStatement]:
     """Return the later statements of these memories and of those they replaced; earliest first."""
     heads = {
         neighbour.memory.id: neighbour.similarity
@@ -506,7 +506,7 @@ def _replacement_decision(statement: Statement, memory: Memory, chance: float) -
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)
 
 
-def _is_still_applicable(parts: Parts, tx: Tx, decision: Decision) -> bool:
+def _is_still_applicable(parts: StoreContext, tx: Tx, decision: Decision) -> bool:
     match decision:
         case Add():
             ids: tuple[str, ...] = ()

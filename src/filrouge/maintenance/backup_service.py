@@ -21,7 +21,7 @@ from typing import Any, Final, cast, get_args
 
 from filrouge._version import __version__
 from filrouge.core import errors
-from filrouge.core.clock import from_text, monotonic, to_text
+from filrouge.core.clock import Clock, from_text, monotonic, to_text
 from filrouge.core.errors import Busy, CannotWrite, Corrupt, FilrougeError, NotFound
 from filrouge.core.guard import on_failure
 from filrouge.core.paths import DATABASE, inside, unlink_quietly
@@ -250,7 +250,7 @@ def back_up_if_due(parts: Parts) -> Manifest | None:
         FilrougeError: it failed; `status` and `doctor` report it until a backup succeeds.
     """
     settings, mark = parts.readers.here(lambda tx: (parts.settings(tx), progress(tx)))
-    if not settings.backup_hours or not _is_due(parts, settings.backup_hours * _HOUR, mark):
+    if not settings.backup_hours or not _is_due(parts.clock, parts.home, settings.backup_hours * _HOUR, mark):
         return None
     manifest = _make_and_publish(parts, "scheduled")
     removed = backup_files.rotate(parts.home, keep=settings.backup_keep, weeks=settings.backup_keep_weeks)
@@ -278,11 +278,11 @@ def _make_and_publish(parts: Parts, kind: backup_files.BackupKind) -> Manifest:
     return manifest
 
 
-def _is_due(parts: Parts, seconds: float, mark: str) -> bool:
+def _is_due(clock: Clock, home: str, seconds: float, mark: str) -> bool:
     """Return True if the last backup is old enough, something has changed since, and none failed recently."""
-    now, last, failed = parts.clock.now(), backup_files.newest(parts.home), backup_files.last_failure(parts.home)
+    now, last, failed = clock.now(), backup_files.newest(home), backup_files.last_failure(home)
     if failed and (now - from_text(failed["at"])).total_seconds() < min(seconds, _RETRY_SECONDS):
         return False
     if last is None:
-        return bool(os.path.exists(inside(parts.home, DATABASE)) and any(word != "0" for word in mark.split()[:3]))
+        return bool(os.path.exists(inside(home, DATABASE)) and any(word != "0" for word in mark.split()[:3]))
     return last.mark != mark and (now - from_text(last.at)).total_seconds() >= seconds

@@ -23,7 +23,7 @@ from typing import Any, Final
 from filrouge.capture.models import TRUST_AGENT
 from filrouge.capture.repository import Turns
 from filrouge.capture.service import is_to_be_analysed
-from filrouge.core.clock import Language, from_text, new_id, text_or_none, time_or_none, to_text
+from filrouge.core.clock import Clock, Language, from_text, new_id, text_or_none, time_or_none, to_text
 from filrouge.core.errors import Busy, CannotWrite
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Analyser, Tx
@@ -63,9 +63,10 @@ from filrouge.maintenance.retention import begin_retention, is_due
 from filrouge.memories.models import NO_FILTERS, Memory
 from filrouge.memories.repository import MemoryWriter, Origin, Reviews, memory_from_row, state_of
 from filrouge.runtime.executors import PeriodicTask
+from filrouge.runtime.feed import Bus
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import Owner, OwnerKind, SearchScope, StoredVectors
 from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import embed_next_windows
@@ -330,7 +331,7 @@ class Comparison:
     remaining: int
 
 
-def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
+def unread_sessions(parts: StoreContext, tx: Tx) -> tuple[list[Step], int]:
     """Return two steps for each unread session, and the number of sessions left for another run.
 
     One step summarises the session; the other looks for what the user stated in it.
@@ -343,7 +344,7 @@ def unread_sessions(parts: Parts, tx: Tx) -> tuple[list[Step], int]:
     return steps, len(found) - len(subjects)
 
 
-def equal_concepts(parts: Parts, tx: Tx) -> list[Step]:
+def equal_concepts(parts: StoreContext, tx: Tx) -> list[Step]:
     """Return a step for each concept that equals another concept of its project."""
     by_key: dict[tuple[str, str | None, frozenset[str]], list[Memory]] = {}
     for row in tx.all("memories.live_concepts"):
@@ -389,7 +390,7 @@ def compare_memories(parts: Parts, tx: Tx, after: int, *, max_memories: int = MA
                 same_ids.setdefault(other_id, set()).add(id_)
             elif (found := contradiction(memory, other_memory, similarity)) is not None:
                 contradictions.append(found)
-    merge_steps = _choose_merges(parts, tx, same_ids, memories)
+    merge_steps = _choose_merges(parts.analyser, tx, same_ids, memories)
     merged_ids = {str(step.subject["gone"]) for step in merge_steps}
     unasked = [
         found
@@ -443,10 +444,10 @@ def _find_neighbours(parts: Parts, tx: Tx, ids: Sequence[str]) -> dict[str, dict
 
 
 def _choose_merges(
-    parts: Parts, tx: Tx, same_ids: Mapping[str, set[str]], memories: Mapping[str, Memory]
+    analyser: Analyser, tx: Tx, same_ids: Mapping[str, set[str]], memories: Mapping[str, Memory]
 ) -> list[Step]:
     """Choose the merges: each source is merged once, into a target that stays live and says the same."""
-    merging, merged_ids, steps = Merging(tx, parts.analyser), set[str](), list[Step]()
+    merging, merged_ids, steps = Merging(tx, analyser), set[str](), list[Step]()
     for target in sorted((memories[id_] for id_ in same_ids), key=rank):
         if target.id in merged_ids:
             continue
@@ -514,7 +515,12 @@ def read_session(parts: Parts, subject: StepSubject) -> Effects:
     if unread is None:
         return Effects(write=lambda _: {})
     material, analysis = unread
-    return Effects(write=lambda tx: {"sessions": 1, "new_items": store_analysis(parts, tx, material, analysis)})
+    return Effects(
+        write=lambda tx: {
+            "sessions": 1,
+            "new_items": store_analysis(parts.clock, parts.analyser, tx, material, analysis),
+        }
+    )
 
 
 def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
@@ -536,7 +542,7 @@ def read_preferences(parts: Parts, subject: StepSubject) -> Effects:
         for reading in readings:
             if reading.turn.id in still_uncited:
                 actions.extend(understanding.apply_reading(parts, tx, reading, pending))
-        _queue_brief(parts, tx, bool(actions))
+        _queue_brief(parts.clock, tx, bool(actions))
         return {"new_items": sum(action.name in ("add", "update") for action, _ in actions)}
 
     def afterwards() -> None:
@@ -556,14 +562,14 @@ def merge_memories(parts: Parts, subject: StepSubject) -> Effects:
     return _merge_effects(parts, subject, is_mergeable, "merged_memories")
 
 
-def add_to_review(parts: Parts, subject: StepSubject) -> Effects:
+def add_to_review(parts: StoreContext, subject: StepSubject) -> Effects:
     """Put two contradicting memories up for review."""
 
     def write(tx: Tx) -> Counts:
         memories = parts.memories(tx).some([subject["newer"]])
         if subject["newer"] not in memories:
             return {}
-        origin = _garden_origin(parts, memories[subject["newer"]])
+        origin = _garden_origin(parts.clock, memories[subject["newer"]])
         is_new = Reviews(tx, parts.analyser).contest(subject["newer"], subject["older"], origin, subject["reason"])
         return {"contradictions": int(is_new)}
 
@@ -578,7 +584,7 @@ def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
     """
     vectors = parts.vectors
     owners = parts.readers.here(lambda tx: _texts_without_vectors(parts, tx, subject, vectors.space.id))
-    passes = embed_next_windows(parts, vectors.embedder, vectors.space.id, owners) if owners else []
+    passes = embed_next_windows(parts.readers, vectors.embedder, vectors.space.id, owners) if owners else []
     done_passes = [done_pass for done_pass in passes if done_pass is not None]
     is_more = len(passes) < len(owners) or any(done_pass.first for done_pass in done_passes)
 
@@ -609,8 +615,10 @@ def _merge_effects(
         target, source = memories[target_id], memories[source_id]
         if source.pinned or rank(source) < rank(target):
             return {}  # the user changed one of them after the plan was made
-        merged = Merging(tx, parts.analyser).merge(target_id, source_id, _garden_origin(parts, source), "duplicate")
-        _queue_brief(parts, tx, merged)
+        merged = Merging(tx, parts.analyser).merge(
+            target_id, source_id, _garden_origin(parts.clock, source), "duplicate"
+        )
+        _queue_brief(parts.clock, tx, merged)
         return {count_name: int(merged)}
 
     return Effects(write=write, afterwards=lambda: _remove_from_index(parts, source_id))
@@ -622,7 +630,7 @@ def _remove_from_index(parts: Parts, memory_id: str) -> None:
         parts.vectors.memory_index.remove(memory_id)
 
 
-def _texts_without_vectors(parts: Parts, tx: Tx, subject: StepSubject, space_id: str) -> list[Owner]:
+def _texts_without_vectors(parts: StoreContext, tx: Tx, subject: StepSubject, space_id: str) -> list[Owner]:
     """Return the texts of a batch that still exist and lack vectors."""
     ids = [str(id_) for id_ in subject["ids"]]
     if subject["owner"] == "turn":
@@ -645,26 +653,26 @@ def _without_retractions(reading: understanding.Reading) -> understanding.Readin
     return replace(reading, pending=tuple(statements))
 
 
-def _garden_origin(parts: Parts, memory: Memory) -> Origin:
+def _garden_origin(clock: Clock, memory: Memory) -> Origin:
     """Return the origin of the garden's own changes. It states nothing itself, so it gets the agent's trust level."""
     scope = Scope(user=memory.scope.user, project=memory.scope.project, channel="garden")
-    return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by="garden", actor="garden")
+    return Origin(scope=scope, trust=TRUST_AGENT, at=clock.now(), made_by="garden", actor="garden")
 
 
-def _queue_brief(parts: Parts, tx: Tx, is_needed: bool) -> None:
+def _queue_brief(clock: Clock, tx: Tx, is_needed: bool) -> None:
     if is_needed:
         work: dict[str, object] = {"project": None, "everywhere": True}
-        Jobs(tx).enqueue("brief", work, dedupe="brief:everywhere", at=parts.clock.now())
+        Jobs(tx).enqueue("brief", work, dedupe="brief:everywhere", at=clock.now())
 
 
-def retention_steps(parts: Parts, tx: Tx) -> Sequence[Step]:
+def retention_steps(parts: StoreContext, tx: Tx) -> Sequence[Step]:
     """Return one step if any row has passed its retention time."""
     return [Step(kind="retention", subject={})] if is_due(parts, tx) else []
 
 
-def queue_retention(parts: Parts, _: StepSubject) -> Effects:
+def queue_retention(parts: StoreContext, _: StepSubject) -> Effects:
     """Queue the retention job, which runs after all other work."""
-    return Effects(write=lambda tx: {"retentions": int(begin_retention(parts, tx))})
+    return Effects(write=lambda tx: {"retentions": int(begin_retention(parts.clock, tx))})
 
 
 FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors, retention_steps)
@@ -716,7 +724,7 @@ def begin(parts: Parts, occasion: Trigger = "hand") -> StartedRun:
 
     def store_run(tx: Tx) -> None:
         now = parts.clock.now()
-        fail_orphaned_run(parts, tx)
+        fail_orphaned_run(parts.clock, tx)
         steps = [RunStep(position=n, kind=step.kind, subject=step.subject) for n, step in enumerate(found.steps)]
         ConsolidationRuns(tx).begin(garden_id, occasion, found.stored_counts(), steps, now)
         Jobs(tx).enqueue(GARDEN, {"garden": garden_id}, dedupe=GARDEN, at=now)
@@ -747,14 +755,14 @@ def run_next_step(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     )
     if garden.state != "running":
         return JobResult(write=lambda _: None)
-    return _end_job(parts, garden) if step is None else _step_job(parts, garden, step)
+    return _end_job(parts.clock, parts.bus, garden) if step is None else _step_job(parts, garden, step)
 
 
-def fail_orphaned_run(parts: Parts, tx: Tx) -> None:
+def fail_orphaned_run(clock: Clock, tx: Tx) -> None:
     """End a run whose job no longer exists, so that another can begin."""
     garden = ConsolidationRuns(tx).running()
     if garden is not None and (error := _failure_reason(tx)):
-        ConsolidationRuns(tx).end(garden.id, parts.clock.now(), error=error)
+        ConsolidationRuns(tx).end(garden.id, clock.now(), error=error)
 
 
 def run_to_json(tx: Tx, garden: ConsolidationRun) -> dict[str, Any]:
@@ -778,7 +786,7 @@ def run_to_json(tx: Tx, garden: ConsolidationRun) -> dict[str, Any]:
     }
 
 
-def progress(parts: Parts, tx: Tx, garden_id: str, after: int) -> dict[str, Any]:
+def progress(parts: StoreContext, tx: Tx, garden_id: str, after: int) -> dict[str, Any]:
     """Return the progress messages of a run after the first `after`, as they were sent, each with its label.
 
     Raises:
@@ -831,7 +839,7 @@ def _step_job(parts: Parts, garden: ConsolidationRun, step: RunStep) -> JobResul
 
     def afterwards() -> None:
         prepared.afterwards()
-        _publish(parts, sent)
+        _publish(parts.bus, sent)
 
     return JobResult(write=write, afterwards=afterwards, again=lambda: {"garden": garden.id})
 
@@ -840,19 +848,19 @@ def _count_failure(_: Tx) -> Counts:
     return {"failed": 1}
 
 
-def _end_job(parts: Parts, garden: ConsolidationRun) -> JobResult:
+def _end_job(clock: Clock, bus: Bus, garden: ConsolidationRun) -> JobResult:
     sent = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
-        ConsolidationRuns(tx).end(garden.id, parts.clock.now())
+        ConsolidationRuns(tx).end(garden.id, clock.now())
         sent[:] = [completed_message(ConsolidationRuns(tx).get(garden.id))]
 
-    return JobResult(write=write, afterwards=lambda: _publish(parts, sent))
+    return JobResult(write=write, afterwards=lambda: _publish(bus, sent))
 
 
-def _publish(parts: Parts, progress_messages: Sequence[MemoryProgress]) -> None:
+def _publish(bus: Bus, progress_messages: Sequence[MemoryProgress]) -> None:
     for sent in progress_messages:
-        parts.bus.publish(sent)
+        bus.publish(sent)
 
 
 def _failure_reason(tx: Tx) -> str:

@@ -16,9 +16,9 @@ from filrouge.capture import inbox
 from filrouge.capture.models import Turn
 from filrouge.capture.repository import Events
 from filrouge.context.log import Recalls
-from filrouge.core.clock import to_text
+from filrouge.core.clock import Clock, to_text
 from filrouge.core.paths import DATABASE, SPOOL, inside
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.rows import number_of
 from filrouge.extraction.repository import Analyses
 from filrouge.maintenance.backup_service import backup_summary
@@ -29,7 +29,7 @@ from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.disk import sizes, write_state
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.models import Hit, Ranking
 from filrouge.search.repository import MIN_COVERAGE, StoredVectors
 from filrouge.search.spaces import space_notice, wanted_embedder, wanted_name
@@ -44,7 +44,7 @@ MIN_THREADS: Final = 20
 _DAYS: Final = 30
 
 
-def thread_status(parts: Parts, tx: Tx) -> dict[str, Any]:
+def thread_status(parts: StoreContext, tx: Tx) -> dict[str, Any]:
     """Return the thread part of `status`: `threads` by state, `bridges`, and the latest `current_thread` or None."""
     return {
         "threads": state_counts(parts, tx),
@@ -69,19 +69,19 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
         "continuation": _share("continued", "could", *Threads(tx).continuation_counts()),
         "reactivation": _share("woken", "put_down", *_count_woken(tx)),
         "embedding_coverage": {"done": done, "total": total, "rate": round(done / total, 4) if total else None},
-        "llm": _model_costs(parts, tx),
+        "llm": _model_costs(parts.clock, tx),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "ledger": Events(tx).ledger(),
         "lost": inbox.read_losses(parts.home)._asdict(),
         "storage": stored_bytes(parts, tx),
-        "writes": write_state(parts, probe=True),
+        "writes": write_state(parts.writer, parts.home, probe=True),
         "backups": backup_summary(parts.home),
     }
     warnings = _warnings(found)
     return {"status": "warn" if warnings else "ok", **found, "warnings": warnings}
 
 
-def stored_bytes(parts: Parts, tx: Tx) -> dict[str, Any]:
+def stored_bytes(parts: StoreContext, tx: Tx) -> dict[str, Any]:
     """Return the home's disk usage by part, its cap, and the last retention run."""
     found = sizes(parts.home)
     return {
@@ -107,9 +107,9 @@ def _count_woken(tx: Tx) -> tuple[int, int]:
     return int(row["woken"]), int(row["put_down"])
 
 
-def _model_costs(parts: Parts, tx: Tx) -> dict[str, Any]:
+def _model_costs(clock: Clock, tx: Tx) -> dict[str, Any]:
     """Return calls to models and their cost, today and in the last 30 days."""
-    now = parts.clock.now()
+    now = clock.now()
     today, month = LlmUsage(tx).spent(now), LlmUsage(tx).by_model(now - timedelta(days=_DAYS))
     return {
         "today": {"calls": today.calls, "dollars": today.dollars, "unpriced_entries": today.unpriced},
@@ -227,7 +227,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "embedding_notice": space_notice(
             parts.vectors, wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
         ),
-        "writes": write_state(parts),
+        "writes": write_state(parts.writer, parts.home),
         **thread_status(parts, tx),
         **parts.to_json(),
     }
@@ -245,10 +245,10 @@ def stats(tx: Tx) -> dict[str, Any]:
     }
 
 
-def concepts(parts: Parts, tx: Tx, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
+def concepts(analyser: Analyser, tx: Tx, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
     """Return the concepts of a project, or of all projects if `names` is empty; those with most sessions come first."""
     project_names, project = names_of(tx), project_id(tx, names)
-    rows = Analyses(tx, parts.analyser).concepts(project=project, everywhere=not names, limit=limit)
+    rows = Analyses(tx, analyser).concepts(project=project, everywhere=not names, limit=limit)
     return [
         {
             "id": row["id"],
@@ -285,7 +285,7 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
 DAYS: Final = 30
 
 
-def usage(parts: Parts, tx: Tx, days: int = DAYS) -> dict[str, Any]:
+def usage(parts: StoreContext, tx: Tx, days: int = DAYS) -> dict[str, Any]:
     """Return the body of `GET /api/memory/usage`: memories, recalls and their tokens by day and project, model calls.
 
     Tokens that recall adds to prompts are reported separately from Filrouge's own model calls. The user pays for them

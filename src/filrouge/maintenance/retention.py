@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from filrouge.capture import inbox
 from filrouge.context.log import Recalls
-from filrouge.core.clock import from_text, to_text
+from filrouge.core.clock import Clock, from_text, to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.settings import Settings
 from filrouge.maintenance.consolidation import Cutoffs, Policy, cutoffs, next_pressure
@@ -27,8 +27,9 @@ from filrouge.runtime.disk import RESERVE_BYTES, delete_reserve, ensure_reserve,
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import FullTextIndex
+from filrouge.search.vector_search import VectorSearch
 
 #: A position among the expired turns: (time, id) of the last one deleted.
 Position = tuple[str, str]
@@ -148,18 +149,18 @@ def queue_retention(parts: Parts) -> bool:
     last = parts.readers.here(last_run)
     if last is not None and timedelta() <= now - from_text(last["at"]) < _INTERVAL:
         return False
-    queued = parts.writer.run(lambda tx: begin_retention(parts, tx))
+    queued = parts.writer.run(lambda tx: begin_retention(parts.clock, tx))
     parts.work_waiting.set()
     return queued
 
 
-def begin_retention(parts: Parts, tx: Tx) -> bool:
+def begin_retention(clock: Clock, tx: Tx) -> bool:
     """Queue a run in the caller's transaction, unless one is queued or running."""
-    now = parts.clock.now()
+    now = clock.now()
     return Jobs(tx).enqueue(RETAIN, _first_payload(now), dedupe=RETAIN, at=now)
 
 
-def is_due(parts: Parts, tx: Tx) -> bool:
+def is_due(parts: StoreContext, tx: Tx) -> bool:
     """Return True if any turn has passed its retention time."""
     before = cutoffs(policy_of(parts.settings(tx)), parts.clock.now())
     return bool(RetentionRows(tx, parts.analyser).expired(before, FIRST_POSITION, 1).rows)
@@ -188,15 +189,15 @@ def retain(parts: Parts, payload: Payload) -> JobResult:
         next_payload = {**payload, "place": expired.last, "taken": dict(deleted)}
         return JobResult(
             write=lambda tx: RetentionRows(tx, parts.analyser).delete(expired),
-            afterwards=lambda: _remove_from_index(parts, expired),
+            afterwards=lambda: _remove_from_index(parts.vectors, expired),
             again=lambda: next_payload,
         )
     return _finish(parts, payload, policy, before, deleted)
 
 
-def _remove_from_index(parts: Parts, expired: Expired) -> None:
+def _remove_from_index(vectors: VectorSearch, expired: Expired) -> None:
     for id_ in expired.ids:
-        parts.vectors.turn_index.remove(id_)
+        vectors.turn_index.remove(id_)
 
 
 def _finish(parts: Parts, payload: Payload, policy: Policy, before: Cutoffs, deleted: Counter[str]) -> JobResult:

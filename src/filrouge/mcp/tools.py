@@ -27,6 +27,7 @@ from filrouge.memories.reports import quotes
 from filrouge.memories.repository import Action
 from filrouge.memories.service import BinPreview, confirm_bin, preview_bin
 from filrouge.projects import repository
+from filrouge.runtime.executors import ReaderPool
 from filrouge.runtime.repository import resolve_id
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Hit
@@ -147,7 +148,7 @@ async def memory_search(parts: Parts, caller: Caller, arguments: Arguments) -> T
         notices = dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)
         return {"results": results, "notices": list(notices)}
 
-    value = await run_recall(parts, find)
+    value = await run_recall(parts.readers, find)
     found = value["results"]
     lines = [render_item(result) for result in found] or ["Nothing in memory matches."]
     return ToolResult(value=value, text=render_block([*lines, *(f"({notice})" for notice in value["notices"])]))
@@ -191,7 +192,7 @@ async def memory_get(parts: Parts, _: Caller, arguments: Arguments) -> ToolResul
 
 async def memory_add(parts: Parts, caller: Caller, arguments: Arguments) -> ToolResult:
     """Store a statement of an agent."""
-    names = _project_names(parts, caller, arguments)
+    names = _project_names(parts.readers, caller, arguments)
     actions = await in_thread(
         lambda: add_for_agent(parts, arguments["text"], names=names, host=CHANNEL, once=caller.idempotency_key)
     )
@@ -232,10 +233,10 @@ async def memory_forget(parts: Parts, caller: Caller, arguments: Arguments) -> T
 
 async def memory_context(parts: Parts, caller: Caller, arguments: Arguments) -> ToolResult:
     """Return the context that would be injected for a prompt."""
-    names = _project_names(parts, caller, arguments)
+    names = _project_names(parts.readers, caller, arguments)
     project = parts.readers.here(lambda tx: repository.project_id(tx, names)) or ""
     event = manual_event(parts.clock, "prompt", arguments["prompt"], names=names, host=CHANNEL)
-    context = await run_recall(parts, lambda _: build_and_log(parts, event, project))
+    context = await run_recall(parts.readers, lambda _: build_and_log(parts, event, project))
     value = {"context": context.block.text, "memories": context.block.memories, "notices": list(context.notices)}
     return ToolResult(value=value, text=context.block.text or "Nothing in memory bears on this prompt.")
 
@@ -251,7 +252,7 @@ BY_NAME: Final[Mapping[str, Tool]] = {
 }
 
 
-def _project_names(parts: Parts, caller: Caller, arguments: Arguments) -> tuple[str, ...]:
+def _project_names(readers: ReaderPool, caller: Caller, arguments: Arguments) -> tuple[str, ...]:
     """Return the names of the current project: the client's, otherwise the argument's.
 
     Raises:
@@ -264,7 +265,7 @@ def _project_names(parts: Parts, caller: Caller, arguments: Arguments) -> tuple[
     def is_same_project(tx: Tx) -> bool:
         return repository.project_id(tx, [requested]) == repository.project_id(tx, caller.project)
 
-    if not parts.readers.here(is_same_project):
+    if not readers.here(is_same_project):
         raise BadInput(
             "This client works in another project.", remedy="Leave `project` out; memory_search sees all projects."
         )

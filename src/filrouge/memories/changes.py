@@ -36,6 +36,7 @@ from filrouge.projects.repository import Projects, project_names
 from filrouge.runtime.services import Parts
 from filrouge.search.repository import Spaces, StoredVectors
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
+from filrouge.search.vector_search import VectorSearch
 
 T = TypeVar("T")
 #: Maximum length in characters: a memory is one statement. `remember` accepts whole documents.
@@ -61,7 +62,7 @@ def pin(parts: Parts, memory_id: str, *, pinned: bool) -> Action:
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         changes = UserChanges(tx, parts.analyser)
-        return (changes.pin if pinned else changes.unpin)(memory_id, user_origin(parts)), (), ()
+        return (changes.pin if pinned else changes.unpin)(memory_id, user_origin(parts.clock)), (), ()
 
     return run_change(parts, write)
 
@@ -79,7 +80,7 @@ def bin_memory(parts: Parts, memory_id: str, *, source: str = "") -> Action:
     reason = f"by hand ({source})" if source else "by hand"
     return run_change(
         parts,
-        lambda tx: (parts.memories(tx).bin(memory_id, user_origin(parts), reason), (), (memory_id,)),
+        lambda tx: (parts.memories(tx).bin(memory_id, user_origin(parts.clock), reason), (), (memory_id,)),
     )
 
 
@@ -91,7 +92,8 @@ def restore(parts: Parts, memory_id: str) -> Action:
         BadInput: it is live, or waits for review; or another live memory is a version of it or holds its key.
     """
     return run_change(
-        parts, lambda tx: (UserChanges(tx, parts.analyser).restore(memory_id, user_origin(parts)), (memory_id,), ())
+        parts,
+        lambda tx: (UserChanges(tx, parts.analyser).restore(memory_id, user_origin(parts.clock)), (memory_id,), ()),
     )
 
 
@@ -118,7 +120,7 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        origin = replace(user_origin(parts), scope=old.scope)
+        origin = replace(user_origin(parts.clock), scope=old.scope)
         action = parts.memories(tx).supersede(memory_id, statement, origin, reason)
         store_or_queue_vectors(tx, vectors, "memory", action.memory_id, memory_vectors, origin.at)
         return action, (), action.closed
@@ -128,9 +130,9 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
     return Superseded(old_id=memory_id, new_id=action.memory_id, previous_text=old.text)
 
 
-def user_origin(parts: Parts) -> Origin:
+def user_origin(clock: Clock) -> Origin:
     """Return the origin of a change that the user makes by hand now."""
-    return Origin(scope=Scope(channel="api"), trust=TRUST_TYPED, at=parts.clock.now(), made_by="user", actor="user")
+    return Origin(scope=Scope(channel="api"), trust=TRUST_TYPED, at=clock.now(), made_by="user", actor="user")
 
 
 def run_change(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Collection[str]]]) -> T:
@@ -272,7 +274,7 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
     [memory_vectors] = embed_inline(vectors, [statement.text])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        store, origin = parts.memories(tx), _agent_origin(parts, old.scope)
+        store, origin = parts.memories(tx), _agent_origin(parts.clock, old.scope)
         current = store.get(memory_id)
         if current.state == "live" and current.text != statement.text and is_user_owned(current):
             conflict = Conflict(statement=statement, existing_id=memory_id, reason="an agent proposed a correction")
@@ -291,8 +293,8 @@ def is_user_owned(memory: Memory) -> bool:
     return memory.trust > TRUST_AGENT or memory.pinned or memory.kind in ("rule", "preference")
 
 
-def _agent_origin(parts: Parts, scope: Scope) -> Origin:
-    return Origin(scope=scope, trust=TRUST_AGENT, at=parts.clock.now(), made_by=AGENT, actor=AGENT)
+def _agent_origin(clock: Clock, scope: Scope) -> Origin:
+    return Origin(scope=scope, trust=TRUST_AGENT, at=clock.now(), made_by=AGENT, actor=AGENT)
 
 
 def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
@@ -335,7 +337,7 @@ def remember(
     event = clean_event(event, parts.redact)
     turn = turns_from_event(event, "")[0]
     without_secret(turn.text)
-    reading = _reading(parts, turn, scope)
+    reading = _reading(parts.vectors, turn, scope)
     done = parts.writer.run(lambda tx: _remember_store(parts, tx, event, reading))
     update_index(parts, reading.vectors, done)
     write_briefs(parts, None, everywhere=True)
@@ -393,10 +395,10 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
     return action
 
 
-def _reading(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
+def _reading(vectors: VectorSearch, turn: Turn, scope: ScopeName | None) -> Reading:
     found = _covering(turn.text, extract(turn))
     statements = tuple(replace(statement, scope=scope) if scope else statement for statement in found)
-    return embed_statements(parts.vectors, [(turn, statements)])[0]
+    return embed_statements(vectors, [(turn, statements)])[0]
 
 
 def _covering(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.core.clock import to_text
+from filrouge.core.clock import Clock, to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.rows import number_of
@@ -22,7 +22,7 @@ from filrouge.memories.repository import StateStore
 from filrouge.memories.undo_repository import reverted
 from filrouge.projects.repository import names_of, project_id, resolve_project
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import FilteredRows, SearchScope
 
 # Novelty: whether a text says something that no live memory says (API-5).
@@ -117,13 +117,13 @@ def memory_json(memory: Memory, names: Mapping[str, str], now: datetime) -> dict
     }
 
 
-def one_json(parts: Parts, tx: Tx, memory: Memory) -> dict[str, Any]:
+def one_json(clock: Clock, tx: Tx, memory: Memory) -> dict[str, Any]:
     """Return one memory in the form that `facts` lists."""
-    return memory_json(memory, names_of(tx), parts.clock.now())
+    return memory_json(memory, names_of(tx), clock.now())
 
 
 def listing(
-    parts: Parts, tx: Tx, names: Sequence[str], *, rules: bool, history: bool, filters: Filters | None = None
+    parts: StoreContext, tx: Tx, names: Sequence[str], *, rules: bool, history: bool, filters: Filters | None = None
 ) -> list[dict[str, Any]]:
     """Return the rules, or else the memories that are not rules, newest first; by default only live ones.
 
@@ -144,7 +144,7 @@ def listing(
     ]
 
 
-def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
+def history(parts: StoreContext, tx: Tx, memory_id: str) -> dict[str, Any]:
     """Return one memory, its evidence, and all decisions that touched it."""
     memory = parts.memories(tx).get(memory_id)
     entries = entries_about(tx, memory_id)
@@ -154,7 +154,7 @@ def history(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
     }
 
 
-def versions(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
+def versions(parts: StoreContext, tx: Tx, memory_id: str) -> dict[str, Any]:
     """Return all versions of one memory, oldest first, with their evidence, and the decisions about it.
 
     Each decision has the entry number that `undo` takes.
@@ -192,7 +192,7 @@ def entries_about(tx: Tx, memory_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def quotes(parts: Parts, tx: Tx, memory: Memory) -> list[dict[str, Any]]:
+def quotes(parts: StoreContext, tx: Tx, memory: Memory) -> list[dict[str, Any]]:
     """Return the words that a memory is based on."""
     turns = {turn.id: turn for turn in parts.turns(tx).get([cited.turn_id for cited in memory.evidence])}
     return [

@@ -17,7 +17,7 @@ from typing import Any, Final
 from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED
 from filrouge.core.clock import to_text
 from filrouge.core.errors import BadInput, NotFound, Stale
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Redactor, Tx
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.erasure.models import MAX_RELATED, MIN_RELEVANCE
 from filrouge.extraction.sentences import without_secret
@@ -28,14 +28,14 @@ from filrouge.memories.reports import listing, memory_json, quotes
 from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
 from filrouge.memories.undo_repository import Undo, Undoing
 from filrouge.projects.repository import Projects, names_of, project_id, project_names
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.service import Question, recall
 from filrouge.search.spaces import store_or_queue_vectors
 
 # Facts by key.
 
 
-def fact_of(parts: Parts, tx: Tx, key: str, names: Sequence[str]) -> Memory:
+def fact_of(parts: StoreContext, tx: Tx, key: str, names: Sequence[str]) -> Memory:
     """Return the live memory with this key, or else with this id.
 
     A core fact has a key that is unique in its scope; any other memory uses its id as key. If facts of several places
@@ -183,13 +183,13 @@ def _token(topic: str, memory_id: str, goes: Sequence[Memory]) -> str:
 # Reviews: statements that contradict a pinned or undecided memory, or lack evidence, and wait for the user.
 
 
-def list_reviews(parts: Parts, tx: Tx, *, settled: bool = False, limit: int = 200) -> list[dict[str, Any]]:
+def list_reviews(parts: StoreContext, tx: Tx, *, settled: bool = False, limit: int = 200) -> list[dict[str, Any]]:
     """Return the open reviews, newest first; with `settled`, the settled ones too."""
     found = Reviews(tx, parts.analyser).all(settled=settled, limit=limit)
     return [_review_json(parts, tx, review) for review in found]
 
 
-def get_review(parts: Parts, tx: Tx, memory_id: str) -> dict[str, Any]:
+def get_review(parts: StoreContext, tx: Tx, memory_id: str) -> dict[str, Any]:
     """Return one review.
 
     Raises:
@@ -210,7 +210,7 @@ def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
     """
 
     def write(tx: Tx) -> tuple[None, Collection[str], Collection[str]]:
-        _, after = Reviews(tx, parts.analyser).settle(memory_id, how, user_origin(parts))
+        _, after = Reviews(tx, parts.analyser).settle(memory_id, how, user_origin(parts.clock))
         live = [id_ for id_, state in after.items() if state.state == "live"]
         return None, live, after.keys() - set(live)
 
@@ -218,7 +218,7 @@ def settle(parts: Parts, memory_id: str, how: str) -> dict[str, Any]:
     return parts.readers.here(lambda tx: get_review(parts, tx, memory_id))
 
 
-def _review_json(parts: Parts, tx: Tx, review: Review) -> dict[str, Any]:
+def _review_json(parts: StoreContext, tx: Tx, review: Review) -> dict[str, Any]:
     store, names, now = parts.memories(tx), names_of(tx), parts.clock.now()
     memory = store.get(review.id)
     return {
@@ -242,7 +242,7 @@ MAX_RULE_CHARS = 500
 
 
 def list_rules(
-    parts: Parts, tx: Tx, names: Sequence[str], *, history: bool = False, filters: Filters | None = None
+    parts: StoreContext, tx: Tx, names: Sequence[str], *, history: bool = False, filters: Filters | None = None
 ) -> list[dict[str, Any]]:
     """Return the rules, newest first, each with its source and status.
 
@@ -278,7 +278,7 @@ def list_rules(
     ]
 
 
-def get_rule(parts: Parts, tx: Tx, rule_id: str) -> dict[str, Any]:
+def get_rule(parts: StoreContext, tx: Tx, rule_id: str) -> dict[str, Any]:
     """Return one rule in the form of the list.
 
     Raises:
@@ -297,7 +297,7 @@ def add_rule(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName)
         BadInput: the text is empty, too long, holds a secret, or is a rule of this scope already; or a project rule is
             given outside every project.
     """
-    checked = _checked(parts, text)
+    checked = _checked(parts.redact, text)
     statement = Statement(kind="rule", text=checked, span=Span(start=0, end=0), scope=scope, confidence=1.0)
     vectors = parts.vectors
     all_names = parts.readers.here(lambda tx: project_names(tx, names))
@@ -306,7 +306,7 @@ def add_rule(parts: Parts, text: str, *, names: Sequence[str], scope: ScopeName)
     [rule_vectors] = embed_inline(vectors, [checked])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        origin = user_origin(parts)
+        origin = user_origin(parts.clock)
         project = Projects(tx).resolve(all_names, at=origin.at)
         origin = replace(origin, scope=Scope(project=project, channel="api"))
         for other in parts.memories(tx).within(project=project if scope == "project" else None, user=origin.scope.user):
@@ -330,7 +330,7 @@ def edit(parts: Parts, rule_id: str, text: str) -> str:
         BadInput: it is not a rule, or not live, or the text is empty, too long, unchanged or holds a secret.
     """
     parts.readers.here(lambda tx: _rule(parts, tx, rule_id))
-    return supersede(parts, rule_id, _checked(parts, text), source="edited").new_id
+    return supersede(parts, rule_id, _checked(parts.redact, text), source="edited").new_id
 
 
 def switch(parts: Parts, rule_id: str, *, enabled: bool) -> Action:
@@ -342,7 +342,7 @@ def switch(parts: Parts, rule_id: str, *, enabled: bool) -> Action:
     """
     return run_change(
         parts,
-        lambda tx: (UserChanges(tx, parts.analyser).switch(rule_id, user_origin(parts), enabled=enabled), (), ()),
+        lambda tx: (UserChanges(tx, parts.analyser).switch(rule_id, user_origin(parts.clock), enabled=enabled), (), ()),
     )
 
 
@@ -365,15 +365,15 @@ def _standing(rule: dict[str, Any], standing: Collection[str]) -> str:
     return "standing" if rule["id"] in standing else "waiting"
 
 
-def _rule(parts: Parts, tx: Tx, rule_id: str) -> Memory:
+def _rule(parts: StoreContext, tx: Tx, rule_id: str) -> Memory:
     memory = parts.memories(tx).get(rule_id)
     if memory.kind != "rule":
         raise BadInput(f"Memory {rule_id} is not a rule.", remedy="See `filrouge rules`.")
     return memory
 
 
-def _checked(parts: Parts, text: str) -> str:
-    checked = without_secret(parts.redact(" ".join(text.split())))
+def _checked(redact: Redactor, text: str) -> str:
+    checked = without_secret(redact(" ".join(text.split())))
     if not checked:
         raise BadInput("The text of the rule is empty.")
     if len(checked) > MAX_RULE_CHARS:
@@ -391,7 +391,7 @@ def plan_undo(parts: Parts, *, entry: int | None = None, memory_id: str | None =
         NotFound: there is no such entry, or no such memory.
         BadInput: neither or both are named; or the undo is impossible (the message says why).
     """
-    return parts.readers.here(lambda tx: _undo(parts, tx, entry, memory_id)).plan
+    return parts.readers.here(lambda tx: _undo(parts.analyser, tx, entry, memory_id)).plan
 
 
 def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None) -> UndoPlan:
@@ -405,16 +405,16 @@ def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None
     """
 
     def write(tx: Tx) -> tuple[UndoPlan, Collection[str], Collection[str]]:
-        planned = _undo(parts, tx, entry, memory_id)
-        Undoing(tx, parts.analyser).carry_out(planned, user_origin(parts))
+        planned = _undo(parts.analyser, tx, entry, memory_id)
+        Undoing(tx, parts.analyser).carry_out(planned, user_origin(parts.clock))
         live = [id_ for id_, state in planned.after.items() if state.state == "live"]
         return planned.plan, live, planned.after.keys() - set(live)
 
     return run_change(parts, write)
 
 
-def _undo(parts: Parts, tx: Tx, entry: int | None, memory_id: str | None) -> Undo:
-    undoing = Undoing(tx, parts.analyser)
+def _undo(analyser: Analyser, tx: Tx, entry: int | None, memory_id: str | None) -> Undo:
+    undoing = Undoing(tx, analyser)
     if (entry is None) == (memory_id is None):
         raise BadInput("Give either an entry number or a memory id.", remedy="Name one of the two.")
     return undoing.of(undoing.last_about(memory_id or "") if entry is None else entry)

@@ -231,11 +231,11 @@ def _erased(what: str) -> BadInput:
 def _taken_back(entry: Entry) -> TakenBack:
     return TakenBack(
         entry=entry.seq,
-        at=entry.at,
-        actor=entry.actor,
-        action=entry.action,
         memory_id=entry.subject_id,
+        action=entry.action,
         reason=str((entry.payload or {}).get("reason", "")),
+        actor=entry.actor,
+        at=entry.at,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from filrouge.search.models import Scores
 
@@ -24,23 +24,23 @@ class Note:
     Attributes:
         path: relative to the vault, with `/` between folders.
         title: the file name without its suffix.
+        text: the content without the frontmatter.
         aliases: other names, from its frontmatter.
         tags: folded, without `#`; from the frontmatter and the text.
-        text: the content without the frontmatter.
-        changed: when the file was last written.
-        stamp: the file's stamp at that time, as in the listing.
+        stamp: the file's stamp when it was read, as in the listing.
         hash: SHA-256 of the bytes that were read, in hexadecimal.
+        changed: when the file was last written.
         problem: what could not be read; empty if everything was.
     """
 
     path: str
     title: str
+    text: str
     aliases: tuple[str, ...]
     tags: tuple[str, ...]
-    text: str
-    changed: datetime
     stamp: str
     hash: str
+    changed: datetime
     problem: str = ""
 
 
@@ -71,8 +71,7 @@ class Chunk:
         return f"{self.heading}\n{self.text}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """The text of a complete file, with its frontmatter and line ends; `changed` is when it was last written."""
 
     text: str

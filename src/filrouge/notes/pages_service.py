@@ -439,7 +439,9 @@ class PageSync:
             text = text.removeprefix(f"{memory.key}:").strip()
         if parts.redact(text) != text:
             return _REDACTED_EDIT
-        if parts.readers.here(lambda tx: forgotten_texts(parts, tx, [text, by_hand.with_text(memory, text).text])):
+        if parts.readers.here(
+            lambda tx: forgotten_texts(parts.tombstones, tx, [text, by_hand.with_text(memory, text).text])
+        ):
             return _FORGOTTEN
         try:
             by_hand.supersede(parts, memory.id, text, source=f"edited in {found.path}")

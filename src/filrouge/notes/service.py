@@ -18,7 +18,7 @@ from filrouge.core.clock import monotonic, text_or_none, to_text
 from filrouge.core.errors import NotFound, VaultUnavailable
 from filrouge.core.protocols import Tx, Vault, Vector, Vectors
 from filrouge.core.settings import Settings
-from filrouge.erasure.tombstones import Tombstones
+from filrouge.erasure.tombstones import TombstoneFilter, Tombstones
 from filrouge.memories.models import Filters
 from filrouge.notes.models import CHANNEL, Chunk, Listing, Note, NoteHit, NotesFound
 from filrouge.notes.pages import chunks, folded
@@ -163,7 +163,7 @@ class Watch:
                 if prepared.is_unchanged:
                     store.touch(prepared.note.path, stamp, prepared.note.changed)
                 else:
-                    forgotten = forgotten_texts(self._parts, tx, [chunk.text for chunk in prepared.chunks])
+                    forgotten = forgotten_texts(self._parts.tombstones, tx, [chunk.text for chunk in prepared.chunks])
                     remaining = [chunk for chunk in prepared.chunks if chunk.text not in forgotten]
                     store.put(prepared.note, remaining, stamp, self._parts.analyser)
 
@@ -178,7 +178,11 @@ class Watch:
 
     def _forgotten_paths(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those of these notes whose paths were forgotten."""
-        return self._parts.readers.here(lambda tx: forgotten_texts(self._parts, tx, paths)) if paths else frozenset()
+        return (
+            self._parts.readers.here(lambda tx: forgotten_texts(self._parts.tombstones, tx, paths))
+            if paths
+            else frozenset()
+        )
 
     def embed(self) -> None:
         """Embed chunks without a vector in the current space, for half a second at most."""
@@ -258,9 +262,9 @@ def pinned_notes(settings: Settings) -> list[str]:
     return list(dict.fromkeys(path if path.endswith(".md") else f"{path}.md" for path in named if path))
 
 
-def forgotten_texts(parts: Parts, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
+def forgotten_texts(tombstones: TombstoneFilter, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
     """Return those of these texts that were forgotten and must not be stored again in the same words."""
-    hasher = parts.tombstones.stones
+    hasher = tombstones.stones
     if hasher is None or not Tombstones(tx).any():
         return frozenset()
     hashes = {text: hasher.text(text) for text in texts}

@@ -171,6 +171,6 @@ def folders_without_consent(tx: Tx) -> list[dict[str, str]]:
     projects, found = Projects(tx), list[dict[str, str]]()
     for chosen, folder in projects.waiting_folders():
         names = project_files.find_names(folder, {})
-        if split_names(names).chosen == chosen and projects.is_refused(names):
+        if split_names(names).chosen_name == chosen and projects.is_refused(names):
             found.append({"name": chosen.removeprefix(NAME_PREFIX), "folder": folder})
     return found

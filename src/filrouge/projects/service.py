@@ -37,7 +37,7 @@ from filrouge.projects.models import ProjectJoin, ProjectMerge
 from filrouge.projects.repository import Projects, project_id
 from filrouge.runtime import journal
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import OwnerKind, StoredVectors
 
 # Projects in the database: their sizes and names, and merging one into another.
@@ -179,7 +179,7 @@ def plan_join(parts: Parts, names: Sequence[str]) -> ProjectJoin:
     Raises:
         BadInput: no file names a project for this folder.
     """
-    return parts.readers.here(lambda tx: _plan_join(parts, tx, names))
+    return parts.readers.here(lambda tx: _plan_join(parts.analyser, tx, names))
 
 
 def join_project(parts: Parts, names: Sequence[str]) -> ProjectJoin:
@@ -190,9 +190,9 @@ def join_project(parts: Parts, names: Sequence[str]) -> ProjectJoin:
     """
 
     def write(tx: Tx) -> ProjectJoin:
-        _plan_join(parts, tx, names)
+        _plan_join(parts.analyser, tx, names)
         Projects(tx).agree(names, at=parts.clock.now())
-        return _plan_join(parts, tx, names)
+        return _plan_join(parts.analyser, tx, names)
 
     plan = parts.writer.run(write)
     write_hook_settings(parts)
@@ -201,7 +201,7 @@ def join_project(parts: Parts, names: Sequence[str]) -> ProjectJoin:
     return plan
 
 
-def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
+def _plan_join(analyser: Analyser, tx: Tx, names: Sequence[str]) -> ProjectJoin:
     folder, projects = split_names(names), Projects(tx)
     if not folder.chosen_name:
         raise BadInput(
@@ -209,7 +209,7 @@ def _plan_join(parts: Parts, tx: Tx, names: Sequence[str]) -> ProjectJoin:
             remedy='Write `project = "NAME"` into it, or see `filrouge project alias`.',
         )
     owner = projects.find((folder.chosen_name,)) or ""
-    row = next((row for row in ProjectRows(tx, parts.analyser).list_projects() if row["id"] == owner), None)
+    row = next((row for row in ProjectRows(tx, analyser).list_projects() if row["id"] == owner), None)
     return ProjectJoin(
         folder=folder.holder_names[-1].removeprefix("path:"),
         name=folder.chosen_name.removeprefix(NAME_PREFIX),
@@ -228,14 +228,14 @@ _MAX_NAME_CHARS: Final = 4096
 _IDS_PER_READ: Final = 500
 
 
-def list_projects(parts: Parts, tx: Tx) -> list[dict[str, Any]]:
+def list_projects(analyser: Analyser, tx: Tx) -> list[dict[str, Any]]:
     """Return every project with its names and sizes, the most recently used first."""
-    return ProjectRows(tx, parts.analyser).list_projects()
+    return ProjectRows(tx, analyser).list_projects()
 
 
-def get_project(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
+def get_project(analyser: Analyser, tx: Tx, id_: str) -> dict[str, Any]:
     """Return the listing of one project, by its id."""
-    return next(row for row in list_projects(parts, tx) if row["id"] == id_)
+    return next(row for row in list_projects(analyser, tx) if row["id"] == id_)
 
 
 def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
@@ -266,8 +266,8 @@ def add_names(parts: Parts, project: Sequence[str], names: Sequence[str]) -> dic
             )
         new_names = [name for name in dict.fromkeys(names) if name not in owners]
         if new_names:
-            rows.add_names(id_, new_names, user_origin(parts))
-        return get_project(parts, tx, id_)
+            rows.add_names(id_, new_names, user_origin(parts.clock))
+        return get_project(parts.analyser, tx, id_)
 
     listing = parts.writer.run(write)
     write_hook_settings(parts)
@@ -293,7 +293,7 @@ def merge_projects(parts: Parts, source: Sequence[str], into: Sequence[str]) -> 
 
     def write(tx: Tx) -> tuple[tuple[ProjectMerge, MovedRows], Collection[str], Collection[str]]:
         plan = _plan_merge(parts, tx, source, into)
-        moved = ProjectRows(tx, parts.analyser).merge(plan.source, plan.into, user_origin(parts))
+        moved = ProjectRows(tx, parts.analyser).merge(plan.source, plan.into, user_origin(parts.clock))
         return (plan, moved), (), moved.replaced
 
     plan, moved = run_change(parts, write)
@@ -302,11 +302,11 @@ def merge_projects(parts: Parts, source: Sequence[str], into: Sequence[str]) -> 
     return plan
 
 
-def _plan_merge(parts: Parts, tx: Tx, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
+def _plan_merge(parts: StoreContext, tx: Tx, source: Sequence[str], into: Sequence[str]) -> ProjectMerge:
     source_id, target_id = _resolve_project(tx, source), _resolve_project(tx, into)
     if source_id == target_id:
         raise BadInput(f"Both are the project {source_id} already.", remedy="See `filrouge project list`.")
-    rows = {row["id"]: row for row in list_projects(parts, tx)}
+    rows = {row["id"]: row for row in list_projects(parts.analyser, tx)}
     _check_capture_settings(parts, tx, rows[source_id], rows[target_id])
     project_rows = ProjectRows(tx, parts.analyser)
     moving = project_rows.ids_of(source_id)
@@ -324,7 +324,7 @@ def _plan_merge(parts: Parts, tx: Tx, source: Sequence[str], into: Sequence[str]
     )
 
 
-def _check_capture_settings(parts: Parts, tx: Tx, *rows: dict[str, Any]) -> None:
+def _check_capture_settings(parts: StoreContext, tx: Tx, *rows: dict[str, Any]) -> None:
     """Refuse a merge if capture is switched off for only one project; the merged one would follow either setting."""
     disabled = set(parts.settings(tx).disabled_projects)
     off = [bool(disabled & {row["id"], row["name"], *row["aliases"]}) for row in rows]

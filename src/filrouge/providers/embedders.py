@@ -193,12 +193,7 @@ def _load(entry: EntryPoint) -> Callable[..., Embedder]:
     try:
         return entry.load()
     except ImportError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        command = (
-            installation.install_extra_command(extra)
-            if extra
-            else installation.install_command(error.name or entry.value)
-        )
+        command = installation.command_for_missing(error.name or entry.value, _EXTRAS)
         raise EmbedderUnavailable(
             f"The embedder {entry.name!r} cannot be loaded: {error}.", remedy=f"Install it: `{command}`."
         ) from error

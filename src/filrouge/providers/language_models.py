@@ -475,12 +475,7 @@ def _load(entry: EntryPoint) -> Callable[[ModelOptions], LanguageModel]:
     try:
         return entry.load()
     except ImportError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        command = (
-            installation.install_extra_command(extra)
-            if extra
-            else installation.install_command(error.name or entry.value)
-        )
+        command = installation.command_for_missing(error.name or entry.value, _EXTRAS)
         raise BadConfig(
             f"The provider {entry.name!r} needs a package that is not installed.",
             remedy=f"Install it: `{command}`.",

@@ -11,7 +11,7 @@ from filrouge.extraction.repository import Readings
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.jobs import MODELS, Jobs
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 
 _DAYS = 30
 
@@ -41,7 +41,7 @@ def extract_status(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _usage_report(parts: Parts, tx: Tx) -> dict[str, Any]:
+def _usage_report(parts: StoreContext, tx: Tx) -> dict[str, Any]:
     settings, now = parts.settings(tx), parts.clock.now()
     spent = LlmUsage(tx).spent(now)
     return {

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from filrouge.core.errors import CannotWrite, FilrougeError
 from filrouge.core.paths import BRIEFS, DATABASE, DISK_RESERVE, LOG, SPOOL, WORD_INDEXES, inside, open_nofollow
-from filrouge.runtime.services import Parts
+from filrouge.runtime.executors import Writer
 
 # The reserve file.
 
@@ -91,14 +91,14 @@ def _as_cannot_write(free_space: Callable[[], T]) -> T:
 _PROBE_BYTES: Final = 4096
 
 
-def write_state(parts: Parts, *, probe: bool = False) -> dict[str, Any]:
+def write_state(writer: Writer, home: str, *, probe: bool = False) -> dict[str, Any]:
     """Return `works`, and if it is False, `cause` and `next`; both are empty otherwise.
 
     Args:
         probe: also write a small file, to detect a full disk before the next event does.
     """
-    failure = parts.writer.failure
-    if (probe or failure is not None) and (cause := _write_problem(parts.home)):
+    failure = writer.failure
+    if (probe or failure is not None) and (cause := _write_problem(home)):
         return {"works": False, "cause": cause, "next": CannotWrite.default_remedy}
     if failure is None:
         return {"works": True, "cause": "", "next": ""}

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from filrouge.capture.repository import Events
-from filrouge.core.clock import add_seconds, from_text, monotonic, new_id, next_day, to_text
+from filrouge.core.clock import Clock, add_seconds, from_text, monotonic, new_id, next_day, to_text
 from filrouge.core.errors import (
     Busy,
     CannotWrite,
@@ -30,7 +30,7 @@ from filrouge.core.errors import (
 )
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
-from filrouge.runtime.executors import Background
+from filrouge.runtime.executors import Background, Writer
 from filrouge.runtime.services import Parts
 
 # The outbox.
@@ -349,12 +349,12 @@ def single(prepare: Callable[[Parts, Payload], JobResult]) -> Handler:
     return Handler(prepare=lambda parts, payloads: [prepare(parts, payloads[0])])
 
 
-def new_worker_group(parts: Parts) -> str:
+def new_worker_group(clock: Clock) -> str:
     """Return a name that the workers of one process share.
 
     The pid alone could repeat after a crash in a container, and the dead process's leases would look like ours.
     """
-    return f"worker-{os.getpid()}-{new_id(parts.clock.now())}"
+    return f"worker-{os.getpid()}-{new_id(clock.now())}"
 
 
 class Worker(Background):
@@ -379,7 +379,7 @@ class Worker(Background):
         self._parts = parts
         self._handlers = handlers
         self._lane = lane
-        self._worker_group = worker_group or new_worker_group(parts)
+        self._worker_group = worker_group or new_worker_group(parts.clock)
         self._name = f"{self._worker_group}/{lane.priorities[0]}.{number}"
         super().__init__(f"worker-{lane.priorities[0]}.{number}", parts.work_waiting.listener())
 
@@ -573,7 +573,7 @@ def retry(parts: Parts, job_id: str) -> None:
     parts.work_waiting.set()
 
 
-def discard(parts: Parts, job_id: str) -> None:
+def discard(writer: Writer, job_id: str) -> None:
     """Delete a dead job; what it was about stays unchanged.
 
     Raises:
@@ -584,7 +584,7 @@ def discard(parts: Parts, job_id: str) -> None:
         if not Jobs(tx).discard(job_id):
             raise _no_dead_letter(job_id)
 
-    parts.writer.run(write)
+    writer.run(write)
 
 
 def _no_dead_letter(job_id: str) -> NotFound:

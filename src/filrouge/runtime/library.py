@@ -113,14 +113,15 @@ class Opened:
             EmbedderUnavailable: alpha is 1 and there is no model; with any other alpha the result carries a notice
                 instead.
         """
+        okapi = okapi_of(bm25_k1, bm25_b)
         query = HybridQuery(
             collection=collection,
             text=query_text,
             n_results=n_results,
             where=where_filter,
             alpha=alpha,
+            okapi=okapi,
             score_threshold=score_threshold,
-            okapi=okapi_of(bm25_k1, bm25_b),
             min_relevance=min_relevance,
             fusion=fusion,
             rerank=rerank,

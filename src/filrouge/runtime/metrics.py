@@ -38,21 +38,27 @@ Filtered = Literal[
     "below_threshold", "below_relevance", "nothing_known", "beyond_limit", "over_budget",
     "goes_along", "not_sure_enough", "said_elsewhere", "outdated", "before_the_agent",
 ]  # fmt: skip
-#: The label for each reason in the recall log why a candidate was not injected.
-_LABEL_OF_REASON: Mapping[str, Filtered] = {
+#: The label for each reason in the recall log. Logs of older versions have other reasons, which are not counted.
+_LABEL_OF_OMISSION: Mapping[str, Filtered] = {
     "below the threshold": "below_threshold",
+    "the prompt does not resume it": "below_threshold",
     "nothing relevant is known": "nothing_known",
     "beyond the limit": "beyond_limit",
+    "section is full": "beyond_limit",
     "over the budget": "over_budget",
-    "it only goes along": "goes_along",
-    "not sure enough": "not_sure_enough",
-    "said already": "said_elsewhere",
+    "supporting item, and nothing relevant to support": "goes_along",
+    "confidence too low": "not_sure_enough",
+    "duplicate": "said_elsewhere",
     "repeats a shown item": "said_elsewhere",
-    "a memory says it": "said_elsewhere",
     "covered by its turn": "said_elsewhere",
+    "covered by a memory": "said_elsewhere",
     "shown on another memory's line": "said_elsewhere",
+    "its state is already shown": "said_elsewhere",
     "its memory is no longer valid": "outdated",
     "repeats an outdated memory": "outdated",
+    "perhaps replaced": "outdated",
+    "too old": "outdated",
+    "said in this session": "before_the_agent",
     "already in this session": "before_the_agent",
 }
 
@@ -210,8 +216,8 @@ class Metrics:
         """Record a finished recall for a prompt: its duration in seconds, and why candidates were not injected."""
         self._recall.observe(seconds)
         for item in items:
-            if not item.injected and item.reason in _LABEL_OF_REASON:
-                self.count_filtered(_LABEL_OF_REASON[item.reason], 1)
+            if not item.injected and item.reason in _LABEL_OF_OMISSION:
+                self.count_filtered(_LABEL_OF_OMISSION[item.reason], 1)
 
     @contextmanager
     def hook(self, event: str) -> Generator[None]:

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from filrouge.core.clock import new_id, text_or_none, time_or_none, to_text
+from filrouge.core.clock import Clock, new_id, text_or_none, time_or_none, to_text
 from filrouge.core.errors import BadInput, Unauthorized
 from filrouge.core.protocols import Tx
 from filrouge.core.rows import fields_of, number_of, pick_columns, require_row
 from filrouge.extraction.repository import Session
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
 
 # Answers to idempotent requests.
 #
@@ -258,7 +257,7 @@ _MAX_NAME_CHARS = 100
 _EXPIRED_TOKEN_DAYS = 30
 
 
-def create_token(parts: Parts, tx: Tx, name: str, scope: TokenScope) -> dict[str, Any]:
+def create_token(clock: Clock, tx: Tx, name: str, scope: TokenScope) -> dict[str, Any]:
     """Create a token and return it as the API does, with its secret, which is never shown again.
 
     Raises:
@@ -267,18 +266,18 @@ def create_token(parts: Parts, tx: Tx, name: str, scope: TokenScope) -> dict[str
     name = name.strip() or "token"
     if len(name) > _MAX_NAME_CHARS or not name.isprintable():
         raise BadInput(f"A token's name is one line of at most {_MAX_NAME_CHARS} characters.")
-    token, secret = _store_token(parts, tx, "token", name, scope, None)
-    _log_action(tx, parts.clock.now(), "token_create", token)
+    token, secret = _store_token(clock, tx, "token", name, scope, None)
+    _log_action(tx, clock.now(), "token_create", token)
     return {**token.to_json(), "token": secret}
 
 
-def revoke_token(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
+def revoke_token(clock: Clock, tx: Tx, id_: str) -> dict[str, Any]:
     """Revoke a token or session and return it as the API does.
 
     Raises:
         NotFound: there is no such token.
     """
-    tokens, now = Tokens(tx), parts.clock.now()
+    tokens, now = Tokens(tx), clock.now()
     token = tokens.get(id_)
     if token.revoked_at is None:
         tokens.revoke(id_, now)
@@ -286,34 +285,34 @@ def revoke_token(parts: Parts, tx: Tx, id_: str) -> dict[str, Any]:
     return dict(tokens.get(id_).to_json())
 
 
-def create_login_link(parts: Parts, tx: Tx, scope: TokenScope) -> tuple[str, str]:
+def create_login_link(clock: Clock, tx: Tx, scope: TokenScope) -> tuple[str, str]:
     """Return a secret that signs a browser in once with that scope, and when it expires."""
-    now = parts.clock.now()
+    now = clock.now()
     Tokens(tx).prune(now - timedelta(days=_EXPIRED_TOKEN_DAYS))
-    link, secret = _store_token(parts, tx, "link", "login link", scope, timedelta(minutes=LINK_MINUTES))
+    link, secret = _store_token(clock, tx, "link", "login link", scope, timedelta(minutes=LINK_MINUTES))
     return secret, to_text(link.expires_at or now)
 
 
-def redeem_login_link(parts: Parts, tx: Tx, secret: str) -> str:
+def redeem_login_link(clock: Clock, tx: Tx, secret: str) -> str:
     """Exchange a login link for a browser session; returns the session's secret.
 
     Raises:
         Unauthorized: the link is unknown, was used, or has expired.
     """
-    link = Tokens(tx).redeem(hash_secret(secret), parts.clock.now())
+    link = Tokens(tx).redeem(hash_secret(secret), clock.now())
     if link is None:
         raise Unauthorized(
             "This login link was already used or has expired.", remedy="Make another: `filrouge token login`."
         )
-    session, session_secret = _store_token(parts, tx, "session", "browser", link.scope, timedelta(hours=SESSION_HOURS))
-    _log_action(tx, parts.clock.now(), "session_create", session)
+    session, session_secret = _store_token(clock, tx, "session", "browser", link.scope, timedelta(hours=SESSION_HOURS))
+    _log_action(tx, clock.now(), "session_create", session)
     return session_secret
 
 
 def _store_token(
-    parts: Parts, tx: Tx, kind: TokenKind, name: str, scope: TokenScope, lifetime: timedelta | None
+    clock: Clock, tx: Tx, kind: TokenKind, name: str, scope: TokenScope, lifetime: timedelta | None
 ) -> tuple[Token, str]:
-    now = parts.clock.now()
+    now = clock.now()
     expires_at = now + lifetime if lifetime else None
     secret = PREFIX + secrets.token_urlsafe(32)
     token = Token(id=new_id(now), kind=kind, name=name, scope=scope, created_at=now, expires_at=expires_at)

@@ -214,7 +214,7 @@ def _read_event(parts: Parts, event: Event, project: str) -> JobResult:
             # The transcript is read shortly afterwards and may contain the last words.
             delay = AFTER_TRANSCRIPT_SECONDS if event.transcript else 0.0
             queue_digest(parts, tx, Session(host=event.host, id=event.session), delay=delay)
-            queue_regrouping(parts, tx, event.user or LOCAL_USER, project or None, delay=delay)
+            queue_regrouping(parts.clock, tx, event.user or LOCAL_USER, project or None, delay=delay)
         if not turns:
             Events(tx).settle(event.id, "skipped", "it contains no text")
         elif not added:
@@ -294,7 +294,7 @@ def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners
     vectors = parts.vectors
     # No embedder can make vectors of this space, so a retry is useless; a later reindex finds what lacks vectors.
     pending = list[Owner]() if vectors.is_lost else owners
-    passes = embed_next_windows(parts, vectors.embedder, vectors.space.id, pending) if pending else []
+    passes = embed_next_windows(parts.readers, vectors.embedder, vectors.space.id, pending) if pending else []
     windows_by_owner = {owner.id: windows for owner, windows in zip(pending, passes, strict=False)}
     unembedded = {owner.id for owner in pending} - windows_by_owner.keys()
     end = next((index for index, id_ in enumerate(ids) if id_ in unembedded), len(ids))
@@ -417,7 +417,7 @@ def start(
     """
     environment = dict(os.environ if environ is None else environ)
     parts = build(home, environ=environment, clock=clock or SystemClock(), makers=makers, panel=panel, pace=pace)
-    worker_group = new_worker_group(parts)
+    worker_group = new_worker_group(parts.clock)
     model_workers = (
         Worker(parts, HANDLERS, lane=MODELS, worker_group=worker_group, number=number)
         for number in range(_MODEL_WORKERS)
@@ -494,8 +494,8 @@ def build(
         readers=readers,
         vectors=vectors,
         embedders=embedders,
-        new_index=new_index,
         words=LargeWords(word_files, text_analyser),
+        new_index=new_index,
         models=Models(
             panel or panel_of,
             prompt,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
@@ -100,6 +100,18 @@ class Ranking:
     def top(self, limit: int) -> Ranking:
         """Return the first `limit` hits."""
         return replace(self, hits=self.hits[:limit])
+
+
+Omission = Literal[
+    "below the threshold", "nothing relevant is known", "confidence too low", "beyond the limit", "section is full",
+    "over the budget", "duplicate", "supporting item, and nothing relevant to support", "said in this session",
+    "already in this session", "repeats a shown item", "covered by its turn", "covered by a memory",
+    "shown on another memory's line", "its state is already shown", "its memory is no longer valid",
+    "repeats an outdated memory", "perhaps replaced", "the prompt does not resume it", "too old",
+]  # fmt: skip
+"""Why a candidate is not injected, as the recall log says it."""
+Refusal = Omission | Literal[""]
+"""Why the source of a candidate would not show it; empty if it would."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,8 +207,7 @@ class Selection:
     without: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexPosition:
+class IndexPosition(NamedTuple):
     """How far an index has followed its store: the last row, and the last change to an older row."""
 
     row: int

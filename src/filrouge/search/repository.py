@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from threading import Event as Flag
 from threading import Lock, Thread
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -984,8 +984,7 @@ CONTEXT_CHARACTERS: Final = 120
 NEED_VECTORS_JOB: Final = "need_vectors"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MissingNeedVector:
+class MissingNeedVector(NamedTuple):
     """A memory without its need vector, and its row number."""
 
     id: str

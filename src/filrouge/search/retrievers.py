@@ -162,14 +162,27 @@ def nearest_live_memories(
 # Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
 
-class _TableRetriever:
-    """The table, scope and terms of one question; the base class of all retrievers."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableQuestion:
+    """What one question asks of one table.
 
-    def __init__(self, tx: Tx, owner: IndexedTable, scope: SearchScope, terms: Terms) -> None:
-        self._tx = tx
-        self._owner: IndexedTable = owner
-        self._scope = scope
-        self._terms = terms
+    Attributes:
+        terms: its index terms, each with its forms.
+    """
+
+    tx: Tx
+    owner: IndexedTable
+    scope: SearchScope
+    filters: Filters
+    terms: Terms
+
+
+class _TableRetriever:
+    """The base class of all retrievers."""
+
+    def __init__(self, question: TableQuestion) -> None:
+        self._tx, self._scope, self._terms = question.tx, question.scope, question.terms
+        self._owner: IndexedTable = question.owner
 
     def __bool__(self) -> bool:
         """Return True: a retriever without rows is still valid."""
@@ -179,20 +192,12 @@ class _TableRetriever:
 class FilteredRetriever(_TableRetriever):
     """Retriever for a filtered question without a word index: reads the rows that pass the filter."""
 
-    def __init__(
-        self,
-        tx: Tx,
-        owner: IndexedTable,
-        scope: SearchScope,
-        filters: Filters,
-        terms: Terms,
-        match: str,
-        analyser: Analyser,
-    ) -> None:
-        super().__init__(tx, owner, scope, terms)
-        self._passing = FilteredRows(tx, owner, scope, filters)
-        forms = [form for forms in terms for form in forms]
-        if set(SUMS) & set(filters.kinds):
+    def __init__(self, question: TableQuestion, analyser: Analyser) -> None:
+        super().__init__(question)
+        self._passing = FilteredRows(self._tx, self._owner, self._scope, question.filters)
+        forms = [form for forms in self._terms for form in forms]
+        match = any_of(self._terms)
+        if set(SUMS) & set(question.filters.kinds):
             self._count_summaries(forms, analyser)
         else:
             self._lengths = self._passing.lengths
@@ -267,24 +272,15 @@ _NOTHING: Final = WordCounts(rows=0, tokens=0, having={})
 class IndexRetriever(_TableRetriever):
     """Retriever for one question in a table that has a word index."""
 
-    def __init__(
-        self,
-        tx: Tx,
-        owner: IndexedTable,
-        scope: SearchScope,
-        filters: Filters,
-        terms: Terms,
-        view: WordSnapshot,
-        analyser: Analyser,
-    ) -> None:
-        super().__init__(tx, owner, scope, terms)
-        self._filters = filters
+    def __init__(self, question: TableQuestion, view: WordSnapshot, analyser: Analyser) -> None:
+        super().__init__(question)
+        self._filters = question.filters
         self._view, self._analyser = view, analyser
-        self._is_narrow = filters.narrow  # read for every neighbour
-        self._rows = WordRows(tx, owner)
+        self._is_narrow = self._filters.narrow  # read for every neighbour
+        self._rows = WordRows(self._tx, self._owner)
         newest = self._rows.newest()
         changed = self._rows.changed(view.mark.change, newest.change)
-        self._selection = build_selection(owner, scope, filters)
+        self._selection = build_selection(self._owner, self._scope, self._filters)
         is_behind = bool(changed) or newest.row > view.mark.row
         self._fresh = (
             self._rows.new_or_changed(view.mark.row, changed, self._selection) if self._selection and is_behind else {}
@@ -456,26 +452,27 @@ def retriever_for(
 ) -> Retriever:
     """Return the retriever for a question with these terms."""
     view = parts.words.view(tx, owner)
+    question = TableQuestion(tx=tx, owner=owner, scope=scope, filters=filters, terms=terms)
     # A word index holds no summaries, and few rows pass a filter that it cannot apply.
     if view and not set(SUMS) & set(filters.kinds) and is_indexed(filters):
-        return IndexRetriever(tx, owner, scope, filters, terms, view, parts.analyser)
+        return IndexRetriever(question, view, parts.analyser)
     if filters.narrow:
-        return FilteredRetriever(tx, owner, scope, filters, terms, any_of(terms), parts.analyser)
-    return _FtsRetriever(parts, tx, owner, scope, terms)
+        return FilteredRetriever(question, parts.analyser)
+    return _FtsRetriever(question, parts.analyser)
 
 
 class _FtsRetriever(_TableRetriever):
     """Retriever for an unfiltered question in a table searched by the full-text index in the database."""
 
-    def __init__(self, parts: Parts, tx: Tx, owner: IndexedTable, scope: SearchScope, terms: Terms) -> None:
-        super().__init__(tx, owner, scope, terms)
-        self._parts = parts
+    def __init__(self, question: TableQuestion, analyser: Analyser) -> None:
+        super().__init__(question)
+        self._analyser = analyser
 
     @property
     def frequencies(self) -> Mapping[str, int]:
         """Return in how many rows, of any scope and state, each form occurs."""
         forms = [form for forms in self._terms for form in forms]
-        return FullTextIndex(self._tx, self._parts.analyser, self._owner).frequencies(forms)
+        return FullTextIndex(self._tx, self._analyser, self._owner).frequencies(forms)
 
     def __len__(self) -> int:
         """Return how many rows there are, of any scope and state."""
@@ -484,7 +481,7 @@ class _FtsRetriever(_TableRetriever):
     @property
     def tokens(self) -> int:
         """Return how many tokens all rows are indexed under."""
-        return FullTextIndex(self._tx, self._parts.analyser, self._owner).totals().tokens
+        return FullTextIndex(self._tx, self._analyser, self._owner).totals().tokens
 
     def by_words(self, limit: int) -> dict[str, float]:
         """Return the best rows by FTS5's own bm25()."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from filrouge.capture.models import Turn
 from filrouge.core.clock import from_text
-from filrouge.core.protocols import Tx, Vector, Vectors
+from filrouge.core.protocols import Analyser, Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import NO_FILTERS, Filters, Memory
 from filrouge.providers.models import EmbeddingSpace
@@ -218,7 +218,7 @@ def _rank_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilte
         best = [index for index in best if ids[index] in permitted and turn_filter.permits(turns[ids[index]])]
     question_words = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
     judge = _Judge(question_words, vectors.space, features, nearest)
-    matched = [question_words.matched(_tokens(parts, turns[ids[index]])) for index in best]
+    matched = [question_words.matched(_tokens(parts.analyser, turns[ids[index]])) for index in best]
     judged = [judge.features(index, own_words, shares[index]) for index, own_words in zip(best, matched, strict=True)]
     probabilities, known = judge_relevance(
         question_words, judged, matched, by_meaning=vector is not None and vectors.space.is_measured
@@ -300,8 +300,8 @@ def _turn_vectors(
     return vectors, nearest
 
 
-def _tokens(parts: Parts, turn: Turn) -> frozenset[str]:
-    return frozenset(parts.analyser.tokens(turn.text).split())
+def _tokens(analyser: Analyser, turn: Turn) -> frozenset[str]:
+    return frozenset(analyser.tokens(turn.text).split())
 
 
 class _Judge:

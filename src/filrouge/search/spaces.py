@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from filrouge.core.clock import new_id
+from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadConfig, EmbedderUnavailable, FilrougeError, NotFound
 from filrouge.core.protocols import Embedder, Tx, Vectors
 from filrouge.core.settings import Settings, resolve
 from filrouge.providers.calibration import SHORT_TURN, from_turns, measure
 from filrouge.providers.embedders import windows
 from filrouge.providers.models import Calibration, EmbeddingSpace
+from filrouge.runtime.executors import ReaderPool
 from filrouge.runtime.jobs import TOO_MANY_DEATHS, JobResult, Jobs
-from filrouge.runtime.services import Parts, StoredSettings
+from filrouge.runtime.services import Parts, StoreContext, StoredSettings
 from filrouge.search.models import IndexedTable as WordOwner
 from filrouge.search.repository import FullTextIndex, Owner, OwnerKind, Spaces, StoredSpace, StoredVectors
 from filrouge.search.retrievers import queue_need_vectors
@@ -252,7 +253,7 @@ class EmbeddedWindows:
 
 
 def embed_next_windows(
-    parts: Parts, embedder: Embedder, space_id: str, owners: Sequence[Owner]
+    readers: ReaderPool, embedder: Embedder, space_id: str, owners: Sequence[Owner]
 ) -> list[EmbeddedWindows | None]:
     """Embed the next windows of the first of these owners, up to the batch size, and of at least one owner.
 
@@ -262,7 +263,7 @@ def embed_next_windows(
     Raises:
         EmbedderUnavailable: the model cannot be used.
     """
-    batch = _next_windows(parts, space_id, owners)
+    batch = _next_windows(readers, space_id, owners)
     vectors = embed_in_batches(embedder, [text for _, texts, _ in batch for text in texts])
     passes, begin = list[EmbeddedWindows | None](), 0
     for owner, (first, texts, is_all) in zip(owners, batch, strict=False):
@@ -274,14 +275,12 @@ def embed_next_windows(
     return passes
 
 
-def _next_windows(parts: Parts, space_id: str, owners: Sequence[Owner]) -> list[tuple[int, list[str], bool]]:
+def _next_windows(readers: ReaderPool, space_id: str, owners: Sequence[Owner]) -> list[tuple[int, list[str], bool]]:
     """Return for the first owners the next windows: number of the first, texts, and whether they are all windows."""
     found, characters = list[tuple[int, list[str], bool]](), 0
     for owner in owners:
         texts = windows(owner.text)
-        stored = parts.readers.here(
-            lambda tx, owner=owner: StoredVectors(tx).first_part(owner.kind, owner.id, space_id)
-        )
+        stored = readers.here(lambda tx, owner=owner: StoredVectors(tx).first_part(owner.kind, owner.id, space_id))
         stop = len(texts) if stored is None else min(stored, len(texts))
         first = max(0, stop - WINDOWS_PER_JOB)
         characters += sum(map(len, texts[first:stop]))
@@ -367,7 +366,7 @@ def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
         is_current = current is not None and current.id == space.id
         if building is not None and building.id != space.id:
             spaces.retire(building.id)
-            _queue_clearing(parts, tx)
+            _queue_clearing(parts.clock, tx)
         if not is_current:
             spaces.begin(space.id)
         if is_incomplete or not is_current:
@@ -437,7 +436,7 @@ def clear(_: Parts, payload: Mapping[str, Any]) -> JobResult:
 
 
 def _embed_batch(parts: Parts, target: StoredSpace, embedder: Embedder, owners: list[Owner], after: int) -> JobResult:
-    passes = [done for done in embed_next_windows(parts, embedder, target.id, owners) if done is not None]
+    passes = [done for done in embed_next_windows(parts.readers, embedder, target.id, owners) if done is not None]
     complete = [done.owner.seq for done in passes if not done.first]
     next_payload: dict[str, object] = {"space": target.id, "kind": owners[0].kind, "after": max([after, *complete])}
     next_payloads = list[Mapping[str, object]]()
@@ -494,7 +493,7 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
             queue_vectors(tx, kind, id_, parts.clock.now())
         queue_thread_vectors(tx, parts.clock.now())
         queue_need_vectors(tx, fresh, parts.clock.now())
-        _queue_clearing(parts, tx)
+        _queue_clearing(parts.clock, tx)
         if fresh.space.calibration is None:
             Jobs(tx).enqueue(CALIBRATE, {}, dedupe=CALIBRATE, at=parts.clock.now())
 
@@ -527,9 +526,9 @@ def _lacks(tx: Tx, space_id: str) -> bool:
     return any(StoredVectors(tx).missing(kind, space_id, 1) for kind in _KINDS)
 
 
-def _queue_clearing(parts: Parts, tx: Tx) -> None:
+def _queue_clearing(clock: Clock, tx: Tx) -> None:
     """Queue one clearing sweep per retirement, because a sweep in progress has passed some rows already."""
-    now = parts.clock.now()
+    now = clock.now()
     Jobs(tx).enqueue(CLEAR, {}, dedupe=f"{CLEAR}:{new_id(now)}", at=now)
 
 
@@ -552,12 +551,12 @@ def queue_stale_words(parts: Parts) -> None:
         for owner in _OWNERS:
             if FullTextIndex(tx, parts.analyser, owner).stale(1):
                 _LOG.info("the words of every %s are analysed again", owner)
-                _queue_batch(parts, tx, owner, "start")
+                _queue_batch(parts.clock, tx, owner, "start")
 
     parts.writer.run(queue)
 
 
-def retokenise(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
+def retokenise(parts: StoreContext, payload: Mapping[str, Any]) -> JobResult:
     """Job handler: reindex one batch."""
     owner: WordOwner = "memory" if payload["owner"] == "memory" else "turn"
 
@@ -566,10 +565,10 @@ def retokenise(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
         rows = words.stale(max(MIN_BATCH, words.totals().rows // BATCHES))
         words.renew(rows)
         if rows:
-            _queue_batch(parts, tx, owner, rows[-1][0])
+            _queue_batch(parts.clock, tx, owner, rows[-1][0])
 
     return JobResult(write=write)
 
 
-def _queue_batch(parts: Parts, tx: Tx, owner: WordOwner, after: str) -> None:
-    Jobs(tx).enqueue(JOB, {"owner": owner}, dedupe=f"{JOB}:{owner}:{after}", at=parts.clock.now())
+def _queue_batch(clock: Clock, tx: Tx, owner: WordOwner, after: str) -> None:
+    Jobs(tx).enqueue(JOB, {"owner": owner}, dedupe=f"{JOB}:{owner}:{after}", at=clock.now())

@@ -26,6 +26,7 @@ from filrouge.core.errors import BadInput, Busy, FilrougeError, Unauthorized
 from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import Lost, Message, Subscription
 from filrouge.runtime.feed_messages import TOPICS, Topic
+from filrouge.runtime.metrics import Metrics
 from filrouge.runtime.services import Parts
 from filrouge.server.admission import ACCESS, Access, TokenCache
 from filrouge.server.responses import Body, await_future, in_thread, run_recall
@@ -102,7 +103,7 @@ async def serve_feed(socket: WebSocket, parts: Parts) -> None:
         await await_future(parts.readers.submit(parts.feed.join))
         try:
             await _send(socket, hello(subscription))
-            talking = (_listen(socket, subscription), _send_messages(socket, parts, subscription, has_messages))
+            talking = (_listen(socket, subscription), _send_messages(socket, parts.metrics, subscription, has_messages))
             await _run_until_first_ends(*talking, _watch_admission(socket))
         except InvalidMessage as error:
             await _close(socket, error.code, error.reason)
@@ -165,14 +166,14 @@ async def _listen(socket: WebSocket, subscription: Subscription) -> None:
 
 
 async def _send_messages(
-    socket: WebSocket, parts: Parts, subscription: Subscription, has_messages: asyncio.Event
+    socket: WebSocket, metrics: Metrics, subscription: Subscription, has_messages: asyncio.Event
 ) -> None:
     while True:
         await has_messages.wait()
         has_messages.clear()
         while (message := subscription.get(0)) is not None:
             if isinstance(message, Lost):
-                parts.metrics.count_lost_messages(message.count)
+                metrics.count_lost_messages(message.count)
             await _send(socket, message_json(message))
 
 
@@ -286,7 +287,9 @@ async def _store_and_build_context(
         project = receipt.projects[-1]
         if delivery.context and events[-1].kind in _KINDS_WITH_CONTEXT and project is not None:
             seconds = None if delivery.wait_ms is None else delivery.wait_ms / 1000
-            result = await run_recall(parts, lambda _: build_for_hook(parts, events[-1], project, seconds=seconds))
+            result = await run_recall(
+                parts.readers, lambda _: build_for_hook(parts, events[-1], project, seconds=seconds)
+            )
             text = result.block.text
             confirms = delivery.wait_ms is not None and bool(text)
             recall = log(parts, result, delivered=not confirms and not await is_gone())

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
 from filrouge.core.protocols import Tx
+from filrouge.runtime.executors import ReaderPool
 from filrouge.runtime.services import Parts
 from filrouge.runtime.wiring import Running
 
@@ -77,9 +78,9 @@ async def read_in_tx(request: Request, read: Callable[[Tx], T]) -> T:
     return await await_future(parts_of(request).readers.submit(read))
 
 
-async def run_recall(parts: Parts, read: Callable[[Tx], T]) -> T:
+async def run_recall(readers: ReaderPool, read: Callable[[Tx], T]) -> T:
     """Run a recall on its own pool."""
-    return await await_future(parts.readers.submit_recall(read))
+    return await await_future(readers.submit_recall(read))
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -128,7 +128,7 @@ _NEAREST_PROMPTS: Final = 6
 ROUNDS: Final = 2
 
 TableKind = Literal["vectors", "words"]
-Weights = Mapping[str, NDArray[np.float32]]
+PairWeights = Mapping[str, NDArray[np.float32]]
 #: 32-bit floats: one value per pair, shape (n, n); one per prompt, shape (n,); or one row per prompt.
 PairTable = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -238,7 +238,7 @@ def _roots(text: str) -> frozenset[str]:
 # --- does the topic continue from one prompt to the next
 
 
-def continuation_probability(tables: FeatureTables, weights: Weights, kind: TableKind) -> PairTable:
+def continuation_probability(tables: FeatureTables, weights: PairWeights, kind: TableKind) -> PairTable:
     """Return the probability that the topic never changed between two prompts of a session.
 
     Shape (n, n); 0 across sessions.
@@ -302,7 +302,7 @@ def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices
 # --- do two prompts belong to one thread
 
 
-def score_round(tables: FeatureTables, probabilities: PairTable, weights: Weights, name: str) -> PairTable:
+def score_round(tables: FeatureTables, probabilities: PairTable, weights: PairWeights, name: str) -> PairTable:
     """Compute one round: new probabilities from the previous ones, with the weights of this name."""
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
     same_session = _same_session(tables)
@@ -432,7 +432,7 @@ def _logistic(odds: PairTable) -> PairTable:
 
 
 @cache
-def _load_weights() -> Weights:
+def _load_weights() -> PairWeights:
     with resources.files(__package__ or "").joinpath(WEIGHTS_FILE).open("rb") as opened, np.load(opened) as file:
         return {name: file[name].astype(np.float32) for name in file.files}
 

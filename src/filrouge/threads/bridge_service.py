@@ -15,12 +15,13 @@ from functools import partial
 from typing import Any, Final
 
 from filrouge.core.choices import REMEDY, invalid_choice
-from filrouge.core.clock import new_id, to_text
+from filrouge.core.clock import Clock, new_id, to_text
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.projects.repository import names_of
 from filrouge.providers.models import EmbeddingSpace
+from filrouge.runtime.executors import Writer
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.bridges import (
@@ -101,11 +102,11 @@ def update_bridges(parts: Parts, payload: Payload) -> JobResult:
         above_baseline(similarities(detection_input, others, space)),
     )
     thread_ids = {thread_id, *(other.id for other in others)}
-    expired_ids = parts.readers.here(lambda tx: _find_expired(parts, tx, scope))
+    expired_ids = parts.readers.here(lambda tx: _find_expired(parts.clock, tx, scope))
 
     def write(tx: Tx) -> None:
         store, confirmed_at = Bridges(tx), min(thread.last_active, parts.clock.now())
-        strength = strength_of(parts, tx, scope.project)
+        strength = strength_of(parts.clock, tx, scope.project)
         ends = {end for candidate in candidates for end in (candidate.source, candidate.target)}
         missing = {end for end in {thread_id, *ends} if not _is_live(tx, end)}
         if thread_id in missing:
@@ -138,13 +139,13 @@ def _merge_into_stored(store: Bridges, candidates: list[BridgeCandidate], streng
     )
 
 
-def _find_expired(parts: Parts, tx: Tx, scope: ThreadScope) -> list[str]:
+def _find_expired(clock: Clock, tx: Tx, scope: ThreadScope) -> list[str]:
     """Return some expired bridges of the project; later jobs find the rest."""
     oldest = Bridges(tx).oldest(scope, _MAX_EXPIRED_PER_JOB)
-    return split_expired(oldest, strength_of(parts, tx, scope.project))[1]
+    return split_expired(oldest, strength_of(clock, tx, scope.project))[1]
 
 
-def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
+def follow_merge(clock: Clock, tx: Tx, *, merged: str, into: str) -> None:
     """Move the bridges of a merged thread to the other thread; call it in the transaction of the merge.
 
     Of two bridges with the same key the stronger is kept, and a bridge between the two threads is deleted. What the
@@ -154,7 +155,7 @@ def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
     bridges, removed = store.of_threads([merged, into])
     refused = {key_of(moved): moved for old in removed for moved in (move_end(old, merged, into),)}
     changes = redirect_bridges(
-        bridges, merged, into, strength=strength_of(parts, tx, scope.project), refused=refused.keys()
+        bridges, merged, into, strength=strength_of(clock, tx, scope.project), refused=refused.keys()
     )
     store.drop([old.id for old in removed])
     write_changes(store, changes)
@@ -162,11 +163,11 @@ def follow_merge(parts: Parts, tx: Tx, *, merged: str, into: str) -> None:
     for key, moved in refused.items():
         if key not in taken and moved.source != moved.target:
             store.put(moved)
-            store.refuse(moved.id, parts.clock.now())
+            store.refuse(moved.id, clock.now())
 
 
 def linked_threads(
-    parts: Parts, tx: Tx, thread_id: str, now: datetime, *, agent: str | None = None
+    clock: Clock, tx: Tx, thread_id: str, now: datetime, *, agent: str | None = None
 ) -> list[LinkedThread]:
     """Return the threads linked to a thread, strongest first, each once; empty if there is no such thread.
 
@@ -176,7 +177,7 @@ def linked_threads(
     thread = BridgeInputs(tx).find(thread_id)
     if thread is None:
         return []
-    strength = strength_of(parts, tx, thread.scope.project, now)
+    strength = strength_of(clock, tx, thread.scope.project, now)
     bridges, found = Bridges(tx).of_threads([thread_id])[0], dict[str, LinkedThread]()
     for bridge in sorted(bridges, key=lambda bridge: (-strength(bridge), bridge.id)):
         other = BridgeInputs(tx).find(other_end(bridge, thread_id))
@@ -203,7 +204,7 @@ def count_unsure_bridges(tx: Tx) -> int:
 
 
 def _read_inputs(
-    parts: Parts, tx: Tx, thread_id: str, space: EmbeddingSpace
+    parts: StoreContext, tx: Tx, thread_id: str, space: EmbeddingSpace
 ) -> tuple[ThreadSnapshot, ThreadScope, DetectionInput, list[DetectionInput], list[Replacement]] | None:
     thread, store = BridgeInputs(tx).find(thread_id), BridgeInputs(tx)
     if thread is None or thread.merged:
@@ -237,9 +238,9 @@ def _detection_input(snapshot: ThreadSnapshot, prompts: tuple[str, ...]) -> Dete
     )
 
 
-def strength_of(parts: Parts, tx: Tx, project: str | None, now: datetime | None = None) -> Strength:
+def strength_of(clock: Clock, tx: Tx, project: str | None, now: datetime | None = None) -> Strength:
     """Return the function that computes the current strength of a project's bridges."""
-    days = Bridges(tx).active_days(project, now or parts.clock.now(), MAX_ACTIVE_DAYS)
+    days = Bridges(tx).active_days(project, now or clock.now(), MAX_ACTIVE_DAYS)
     return partial(strength_at, active_days=days)
 
 
@@ -279,7 +280,7 @@ _MAX_REASON_CHARS: Final = 200
 
 
 def list_bridges(
-    parts: Parts,
+    parts: StoreContext,
     tx: Tx,
     *,
     project: str | None = None,
@@ -310,7 +311,7 @@ def list_bridges(
     for bridge, row in rows:
         project_id = row["project_id"]
         if project_id not in strength_by_project:
-            strength_by_project[project_id] = strength_of(parts, tx, project_id)
+            strength_by_project[project_id] = strength_of(parts.clock, tx, project_id)
         current_strength = strength_by_project[project_id](bridge)
         if current_strength >= MIN_STRENGTH:
             found.append(bridge_json(bridge, row, current_strength))
@@ -344,7 +345,7 @@ def add_bridge(parts: Parts, *, source: str, target: str, kind: str, reason: str
         store = Bridges(tx)
         bridges, removed = store.of_threads([first.id, second.id])
         store.drop([old.id for old in removed if key_of(old) == key_of(candidate)])
-        strength = strength_of(parts, tx, first.scope.project)
+        strength = strength_of(parts.clock, tx, first.scope.project)
         changes = merge_candidates(bridges, [candidate], strength=strength, at=parts.clock.now(), new_id=new_id)
         if not changes.stored:
             raise BadInput(
@@ -355,10 +356,10 @@ def add_bridge(parts: Parts, *, source: str, target: str, kind: str, reason: str
         return changes.stored[0].id
 
     id_ = parts.writer.run(write)
-    return parts.readers.here(lambda tx: _get_bridge_json(parts, tx, id_))
+    return parts.readers.here(lambda tx: _get_bridge_json(parts.clock, tx, id_))
 
 
-def remove_bridge(parts: Parts, bridge_id: str) -> dict[str, Any]:
+def remove_bridge(clock: Clock, writer: Writer, bridge_id: str) -> dict[str, Any]:
     """Remove a bridge and return it; the rules do not make it again.
 
     Raises:
@@ -366,11 +367,11 @@ def remove_bridge(parts: Parts, bridge_id: str) -> dict[str, Any]:
     """
 
     def write(tx: Tx) -> dict[str, Any]:
-        body = _get_bridge_json(parts, tx, bridge_id)
-        Bridges(tx).refuse(bridge_id, parts.clock.now())
+        body = _get_bridge_json(clock, tx, bridge_id)
+        Bridges(tx).refuse(bridge_id, clock.now())
         return body
 
-    return parts.writer.run(write)
+    return writer.run(write)
 
 
 def parse_kind(kind: str) -> BridgeKind:
@@ -405,17 +406,17 @@ def bridge_json(bridge: Bridge, row: dict[str, Any], strength: float) -> dict[st
     }
 
 
-def _get_bridge_json(parts: Parts, tx: Tx, bridge_id: str) -> dict[str, Any]:
+def _get_bridge_json(clock: Clock, tx: Tx, bridge_id: str) -> dict[str, Any]:
     bridge = Bridges(tx).get(bridge_id)
     rows = Bridges(tx).list_with_titles(user=LOCAL_USER, thread_id=bridge.source, kind=bridge.kind)
     row = next(row for stored, row in rows if stored.id == bridge_id)
-    return bridge_json(bridge, row, strength_of(parts, tx, row["project_id"])(bridge))
+    return bridge_json(bridge, row, strength_of(clock, tx, row["project_id"])(bridge))
 
 
 # The graph of threads and bridges, for the API and the command line.
 
 
-def get_graph(parts: Parts, tx: Tx, *, project: str | None, everywhere: bool, limit: int) -> dict[str, Any]:
+def get_graph(parts: StoreContext, tx: Tx, *, project: str | None, everywhere: bool, limit: int) -> dict[str, Any]:
     """Return the most recently active threads and the live bridges between them, of one project or of all."""
     scope, names = ThreadScope(user=LOCAL_USER, project=project), names_of(tx)
     threads = BridgeInputs(tx).in_scope(scope, "", everywhere=everywhere)[:limit]

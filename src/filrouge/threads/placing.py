@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from filrouge.capture.models import Turn
-from filrouge.core.clock import new_id
+from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
@@ -29,7 +29,7 @@ from filrouge.extraction.understanding import RequestRunner
 from filrouge.extraction.vocabulary import detect_language
 from filrouge.providers.hashing import HASHED
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import StoredVectors
 from filrouge.search.spaces import REINDEX
 from filrouge.search.vector_search import VectorSearch
@@ -50,7 +50,15 @@ from filrouge.threads.assignment import (
 )
 from filrouge.threads.bridge_service import queue_bridges
 from filrouge.threads.models import Drift, Routing, Thread
-from filrouge.threads.repository import ActiveDays, LoggedDecision, ThreadDecisions, Threads, ThreadScope, ThreadVectors
+from filrouge.threads.repository import (
+    ActiveDays,
+    LoggedDecision,
+    ThreadDecisions,
+    Threads,
+    ThreadScope,
+    ThreadVectors,
+    WhiteningCache,
+)
 from filrouge.threads.service import move_turns
 from filrouge.threads.synthesis_service import follow_placing
 from filrouge.threads.upkeep import (
@@ -100,7 +108,7 @@ class PromptBatch:
 
 
 def load_batch(
-    parts: Parts, tx: Tx, vectors: VectorSearch, ids: Sequence[str], whitening: Whitening | None
+    parts: StoreContext, tx: Tx, vectors: VectorSearch, ids: Sequence[str], whitening: Whitening | None
 ) -> PromptBatch:
     """Read these prompts; prompts that were deleted are left out."""
     followers = Threads(tx).followers(ids, _MAX_FOLLOWERS)
@@ -121,7 +129,9 @@ def load_batch(
     )
 
 
-def build_exchanges(parts: Parts, batch: PromptBatch, vectors: VectorSearch) -> tuple[list[Exchange], TableKind]:
+def build_exchanges(
+    whitening: WhiteningCache, batch: PromptBatch, vectors: VectorSearch
+) -> tuple[list[Exchange], TableKind]:
     """Convert prompts into exchanges, and return which kind of comparison to use.
 
     Call it outside a transaction, since texts may have to be embedded.
@@ -139,7 +149,7 @@ def build_exchanges(parts: Parts, batch: PromptBatch, vectors: VectorSearch) -> 
             for turn in batch.prompts
             if turn.id in prompts and (ids := batch.replies[turn.id][0]) and (replies := batch.replies[turn.id][1])
         }
-        embedded = parts.whitening.vectors_with_replies(vectors, texts)
+        embedded = whitening.vectors_with_replies(vectors, texts)
         with_replies = prompts | _whiten(batch.whitening, {id_: vector for (id_, _), vector in embedded.items()})
     exchanges = [
         build_exchange(
@@ -243,12 +253,12 @@ class PreparedPrompt:
     scores: Mapping[str, PairScores]
 
 
-def queue_placing(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
+def queue_placing(clock: Clock, tx: Tx, turns: Sequence[Turn]) -> None:
     """Queue the placing of new prompts; turns that follow a placed prompt are put into its thread at once."""
     threads, jobs = Threads(tx), Jobs(tx)
     for turn in turns:
         if is_routed(turn):
-            jobs.enqueue(PLACE, {"turn": turn.id}, dedupe=f"{PLACE}:{turn.id}", at=parts.clock.now())
+            jobs.enqueue(PLACE, {"turn": turn.id}, dedupe=f"{PLACE}:{turn.id}", at=clock.now())
         elif turn.scope.session and (thread_id := threads.of_preceding_prompt(turn)):
             threads.place(turn.id, thread_id, turn.at)
 
@@ -363,7 +373,7 @@ def _prepare_prompt(
         return awaits_vector and vector is None, batch
 
     awaits_vector, batch = parts.readers.here(read)
-    exchanges, kind = ([], "words") if awaits_vector else build_exchanges(parts, batch, vectors)
+    exchanges, kind = ([], "words") if awaits_vector else build_exchanges(parts.whitening, batch, vectors)
     scores = dict[str, PairScores]()
     if exchanges:
         found = compare_pairs(exchanges, kind)
@@ -376,7 +386,7 @@ def _prepare_prompt(
 
 
 def assign_prompt(
-    parts: Parts, tx: Tx, prepared: PreparedPrompt, vectors: VectorSearch, thread_settings: ThreadSettings
+    parts: StoreContext, tx: Tx, prepared: PreparedPrompt, vectors: VectorSearch, thread_settings: ThreadSettings
 ) -> str | None:
     """Place a prompt in the caller's transaction.
 
@@ -404,7 +414,7 @@ def assign_prompt(
 
 
 def apply_routing(
-    parts: Parts,
+    parts: StoreContext,
     tx: Tx,
     prepared: PreparedPrompt,
     routing: Routing,
@@ -445,7 +455,7 @@ def apply_routing(
 
 
 def _place_result(
-    parts: Parts,
+    parts: StoreContext,
     payload: Payload,
     prepared: PreparedPrompt | None,
     vectors: VectorSearch,
@@ -503,10 +513,10 @@ class _RegroupingPlan:
     last_decision: int
 
 
-def queue_regrouping(parts: Parts, tx: Tx, user: str, project: str | None, *, delay: float = 0.0) -> None:
+def queue_regrouping(clock: Clock, tx: Tx, user: str, project: str | None, *, delay: float = 0.0) -> None:
     """Queue the regrouping of a project, after the work that is already waiting."""
     payload: dict[str, object] = {"user": user, "project": project}
-    Jobs(tx).enqueue(REGROUP, payload, dedupe=f"{REGROUP}:{user}:{project}", at=parts.clock.now(), delay=delay)
+    Jobs(tx).enqueue(REGROUP, payload, dedupe=f"{REGROUP}:{user}:{project}", at=clock.now(), delay=delay)
 
 
 def queue_quiet_projects(parts: Parts, before: datetime) -> int:
@@ -522,7 +532,7 @@ def queue_quiet_projects(parts: Parts, before: datetime) -> int:
         if last_active < before and parts.regrouped.get(project) != last_active
     ]
     if due:
-        parts.writer.run(lambda tx: [queue_regrouping(parts, tx, *project) for project, _ in due])
+        parts.writer.run(lambda tx: [queue_regrouping(parts.clock, tx, *project) for project, _ in due])
         parts.regrouped.update(due)
         parts.work_waiting.set()
     return len(due)
@@ -554,7 +564,7 @@ def _plan_regrouping(parts: Parts, scope: ThreadScope, vectors: VectorSearch) ->
     last_decision, groups = parts.readers.here(lambda tx: _load_placed_prompts(parts, tx, scope, vectors))
     moves = list[Regrouping]()
     for prompts, batch in groups:
-        exchanges, kind = build_exchanges(parts, batch, vectors)
+        exchanges, kind = build_exchanges(parts.whitening, batch, vectors)
         by_id = {prompt.id: prompt for prompt in prompts}
         moves += regroup([by_id[turn.id] for turn in batch.prompts], compare_pairs(exchanges, kind).probabilities)
     return _RegroupingPlan(moves=moves, last_decision=last_decision)
@@ -588,7 +598,7 @@ def _load_placed_prompts(
     return ThreadDecisions(tx).last(), groups
 
 
-def _apply_regrouping(parts: Parts, tx: Tx, move: Regrouping, space_id: str) -> None:
+def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping, space_id: str) -> None:
     """Apply one move; skip it if an earlier move of the same transaction emptied or merged its thread."""
     threads, prompts = Threads(tx), parts.turns(tx).get(move.prompt_ids)
     if not prompts:
@@ -660,7 +670,7 @@ def reconsider(parts: Parts, payload: Payload) -> JobResult:
         ModelUnavailable: no model answers, or the budget is spent; the decision of the rules stands.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    model = thread_model(parts, settings)
+    model = thread_model(parts.models, settings)
     case = parts.readers.here(lambda tx: _load_case(parts, tx, payload["turn"])) if model else None
     if case is None:
         return JobResult(write=lambda _: None)
@@ -690,7 +700,7 @@ def reconsider(parts: Parts, payload: Payload) -> JobResult:
     return JobResult(write=write)
 
 
-def _load_case(parts: Parts, tx: Tx, turn_id: str) -> _Case | None:
+def _load_case(parts: StoreContext, tx: Tx, turn_id: str) -> _Case | None:
     """Return the case of a prompt; None if there is nothing left to ask."""
     turns, decisions = parts.turns(tx).get([turn_id]), ThreadDecisions(tx).about([turn_id])
     if not turns or not decisions or is_too_late(turns[0].at, parts.clock.now()):
@@ -720,10 +730,10 @@ def _apply_model_answer(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> 
         ThreadDecisions(tx).log(case.turn.id, case.source.id, routing, at=parts.clock.now(), actor="model")
         return
     if leaves:
-        routing, target = _open_thread_for(parts, tx, case, routing)
+        routing, target = _open_thread_for(parts.clock, tx, case, routing)
     else:
         target = case.candidate
-    _log_moves(parts, tx, case, prompt_ids, target, routing)
+    _log_moves(parts.clock, tx, case, prompt_ids, target, routing)
     until = max(turn.at for turn in parts.turns(tx).get(prompt_ids))
     move_turns(parts, tx, prompt_ids, target, until, parts.vectors.space.id)
     if leaves:
@@ -740,14 +750,14 @@ def _prompts_to_move(tx: Tx, case: _Case) -> list[str]:
     return [case.turn.id, *takewhile(lambda id_: placed_by.get(id_) == "rules", later_prompts[1:])]
 
 
-def _open_thread_for(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> tuple[Routing, Thread]:
+def _open_thread_for(clock: Clock, tx: Tx, case: _Case, routing: Routing) -> tuple[Routing, Thread]:
     """Open a thread, not named yet, for a prompt that leaves its thread; record a fork as a drift of its parent."""
     threads, turn = Threads(tx), case.turn
     parent = next((thread for thread in threads.some([routing.parent or ""]) if thread.merged_into is None), None)
     if parent is None:
         routing = replace(routing, action="new", parent=None)
     opened = Thread(
-        id=new_id(parts.clock.now()),
+        id=new_id(clock.now()),
         user=turn.scope.user,
         project=turn.scope.project,
         agent=turn.scope.agent,
@@ -768,7 +778,7 @@ def _open_thread_for(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> tup
     return routing, opened
 
 
-def _log_moves(parts: Parts, tx: Tx, case: _Case, prompt_ids: Sequence[str], target: Thread, routing: Routing) -> None:
+def _log_moves(clock: Clock, tx: Tx, case: _Case, prompt_ids: Sequence[str], target: Thread, routing: Routing) -> None:
     followed = Routing(
         action="continue",
         thread_id=target.id,
@@ -779,10 +789,10 @@ def _log_moves(parts: Parts, tx: Tx, case: _Case, prompt_ids: Sequence[str], tar
     )
     for id_ in prompt_ids:
         decision = routing if id_ == case.turn.id else followed
-        ThreadDecisions(tx).log(id_, target.id, decision, at=parts.clock.now(), actor="model")
+        ThreadDecisions(tx).log(id_, target.id, decision, at=clock.now(), actor="model")
 
 
-def _deactivate_again(parts: Parts, tx: Tx, case: _Case) -> None:
+def _deactivate_again(parts: StoreContext, tx: Tx, case: _Case) -> None:
     """Suspend or archive a thread again if only the prompts that left had reactivated it."""
     threads = Threads(tx)
     [thread] = threads.some([case.source.id])
@@ -821,7 +831,7 @@ def request_name(parts: Parts, payload: Payload) -> JobResult:
         ModelUnavailable: no model answers, or the budget is spent; the name by the rules stands.
     """
     settings = parts.readers.here(lambda tx: parts.settings(tx))
-    has_model = bool(thread_model(parts, settings))
+    has_model = bool(thread_model(parts.models, settings))
     naming_case = parts.readers.here(lambda tx: _load_naming_case(parts, tx, payload["thread"])) if has_model else None
     if naming_case is None:
         return JobResult(write=lambda _: None)
@@ -855,7 +865,7 @@ def request_name(parts: Parts, payload: Payload) -> JobResult:
     return JobResult(write=write, again=lambda: retried[-1] if retried else None)
 
 
-def _load_naming_case(parts: Parts, tx: Tx, thread_id: str) -> _NamingCase | None:
+def _load_naming_case(parts: StoreContext, tx: Tx, thread_id: str) -> _NamingCase | None:
     """Return what to ask about a thread; None if it is gone or merged, or a user named it."""
     thread = next(iter(Threads(tx).some([thread_id])), None)
     prompts = prompts_of(parts, tx, thread_id)

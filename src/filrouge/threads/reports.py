@@ -21,9 +21,9 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from filrouge.capture.models import Turn
-from filrouge.core.clock import Language, from_text, text_or_none, to_text
+from filrouge.core.clock import Clock, Language, from_text, text_or_none, to_text
 from filrouge.core.errors import BadInput, NotFound
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Tx
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.intents import Period, asked_period, period_bounds
 from filrouge.extraction.summaries import title_of
@@ -31,7 +31,7 @@ from filrouge.extraction.vocabulary import PLAIN_WORDS, detect_language
 from filrouge.memories.models import Filters
 from filrouge.projects import repository
 from filrouge.providers.embedders import windows
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.filters import set_filter_names
 from filrouge.search.ranking import OKAPI, Collection, bm25_of_counts, fuse_scores
 from filrouge.search.service import MAX_QUERY_CHARACTERS, Mode
@@ -67,7 +67,7 @@ _MAX_TURNS_SHOWN: Final = 200
 
 
 def threads_now(
-    parts: Parts,
+    parts: StoreContext,
     tx: Tx,
     *,
     user: str | None = LOCAL_USER,
@@ -122,7 +122,7 @@ def threads_at(
 
 
 def list_threads(
-    parts: Parts,
+    parts: StoreContext,
     tx: Tx,
     names: Sequence[str],
     *,
@@ -140,7 +140,7 @@ def list_threads(
     return [thread_json(thread, project_names, parts.clock.now()) for thread in found]
 
 
-def get_thread_detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
+def get_thread_detail(parts: StoreContext, tx: Tx, name: str) -> dict[str, Any]:
     """Return a thread with its synthesis, bridges, newest turns with the decisions that placed them, and drifts.
 
     Args:
@@ -161,13 +161,13 @@ def get_thread_detail(parts: Parts, tx: Tx, name: str) -> dict[str, Any]:
         "drift": [drift_json(drift) | {"title": titles.get(drift.became, "")} for drift in thread.drifts],
         "state": _state_json(synthesis) if synthesis else None,
         "bridges": [
-            _bridge_json(link) for link in linked_threads(parts, tx, thread.id, parts.clock.now(), agent=agent)
+            _bridge_json(link) for link in linked_threads(parts.clock, tx, thread.id, parts.clock.now(), agent=agent)
         ],
         "turns_shown": [_turn_json(turn, last.get(turn.id)) for turn in turns],
     }
 
 
-def explain_placement(parts: Parts, tx: Tx, turn_id: str) -> dict[str, Any]:
+def explain_placement(parts: StoreContext, tx: Tx, turn_id: str) -> dict[str, Any]:
     """Return the thread of a turn, and all decisions about it with their candidates.
 
     Raises:
@@ -214,7 +214,7 @@ def thread_json(thread: Thread, names: Mapping[str, str], now: datetime) -> dict
     }
 
 
-def turn_of(parts: Parts, tx: Tx, turn_id: str) -> Turn:
+def turn_of(parts: StoreContext, tx: Tx, turn_id: str) -> Turn:
     """Return the turn with this id.
 
     Raises:
@@ -371,7 +371,7 @@ def _score_threads(
     vectors, query = parts.vectors, text[:MAX_QUERY_CHARACTERS]
     found = _filter_threads(parts, tx, names, status, filters)
     terms = parts.analyser.terms(query)
-    word_counts = _count_words(parts, tx, found, [form for forms in terms for form in forms])
+    word_counts = _count_words(parts.analyser, tx, found, [form for forms in terms for form in forms])
     lexical = dict.fromkeys(word_counts.counts, 0.0)
     if mode != "semantic":
         lexical = bm25_of_counts(terms, word_counts.counts, word_counts.lengths, word_counts.collection, OKAPI)
@@ -447,7 +447,9 @@ def _check_filters(filters: Filters) -> None:
         )
 
 
-def _filter_threads(parts: Parts, tx: Tx, names: Sequence[str], status: Status, filters: Filters) -> list[Thread]:
+def _filter_threads(
+    parts: StoreContext, tx: Tx, names: Sequence[str], status: Status, filters: Filters
+) -> list[Thread]:
     """Return the threads of a project that pass the filters, latest first."""
     found = threads_now(
         parts,
@@ -466,12 +468,12 @@ def _filter_threads(parts: Parts, tx: Tx, names: Sequence[str], status: Status, 
     return found
 
 
-def _count_words(parts: Parts, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]) -> _WordCounts:
+def _count_words(analyser: Analyser, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]) -> _WordCounts:
     """Count the query words in the titles, summaries, topics and prompts of threads."""
     counts, lengths = dict[str, Counter[str]](), dict[str, int]()
     query_forms = set(forms)
     for thread in threads:
-        tokens = parts.analyser.tokens("\n".join((thread.title, thread.summary, *thread.topics))).split()
+        tokens = analyser.tokens("\n".join((thread.title, thread.summary, *thread.topics))).split()
         counts[thread.id] = Counter(token for token in tokens if token in query_forms)
         lengths[thread.id] = len(tokens)
     prompt_words = ThreadWords(tx)
@@ -620,7 +622,8 @@ _TIMEFRAMES: Mapping[str, Period] = {"today": "today", "week": "week", "month": 
 
 
 def list_discussed_topics(
-    parts: Parts,
+    clock: Clock,
+    analyser: Analyser,
     tx: Tx,
     user_id: str = LOCAL_USER,
     timeframe: Timeframe = "week",
@@ -640,20 +643,21 @@ def list_discussed_topics(
     """
     if timeframe not in _TIMEFRAMES:
         raise BadInput(f"There is no timeframe {timeframe!r}; there are: {', '.join(_TIMEFRAMES)}.")
-    found = discussed(parts, tx, user_id=user_id, period=_TIMEFRAMES[timeframe], agent_id=agent_id)
+    found = discussed(clock, analyser, tx, user_id=user_id, period=_TIMEFRAMES[timeframe], agent_id=agent_id)
     return [topic for topic in found if topic.conversations >= min_mention_count][:limit]
 
 
 def get_conversation_timeline(
-    parts: Parts, tx: Tx, user_id: str = LOCAL_USER, limit: int = 120, agent_id: str | None = None
+    clock: Clock, analyser: Analyser, tx: Tx, user_id: str = LOCAL_USER, limit: int = 120, agent_id: str | None = None
 ) -> Timeline:
     """Return the latest topics by age (7, 14 and 30 days), in this machine's time zone."""
-    found = discussed(parts, tx, user_id=user_id, period="all", agent_id=agent_id)
-    return build_timeline(found[:limit], parts.clock.now())
+    found = discussed(clock, analyser, tx, user_id=user_id, period="all", agent_id=agent_id)
+    return build_timeline(found[:limit], clock.now())
 
 
 def discussed(
-    parts: Parts,
+    clock: Clock,
+    analyser: Analyser,
     tx: Tx,
     *,
     user_id: str,
@@ -663,7 +667,7 @@ def discussed(
     everywhere: bool = True,
 ) -> list[Topic]:
     """Return the topics of a period, latest first."""
-    now = parts.clock.now()
+    now = clock.now()
     since, until = period_bounds(period, now.astimezone())
     parameters = {
         "user_id": user_id,
@@ -681,7 +685,7 @@ def discussed(
             threads.setdefault(row["thread_id"], []).append(row)
         else:
             sessions.setdefault(_session(row), []).append(row)
-    conversations = [conversation for rows in sessions.values() if (conversation := _conversation(parts, rows))]
+    conversations = [conversation for rows in sessions.values() if (conversation := _conversation(analyser, rows))]
     threads_by_id = {thread.id: thread for thread in Threads(tx).some(list(threads))}
     found = [topic for id_, rows in threads.items() if (topic := _topic_of_thread(threads_by_id[id_], rows, now))]
     found += topics_of(conversations, now)
@@ -717,7 +721,7 @@ def timeline_json(timeline: Timeline, language: Language) -> dict[str, Any]:
     return {**windows, "total": total, "nothing_known": not total, "text": format_timeline(timeline, language)}
 
 
-def language_of(parts: Parts, tx: Tx) -> Language:
+def language_of(parts: StoreContext, tx: Tx) -> Language:
     """Return the language for output that is not related to a prompt."""
     settings = parts.settings(tx)
     if settings.language != "auto":
@@ -750,13 +754,13 @@ def _topic_of_thread(thread: Thread, rows: Sequence[Mapping[str, Any]], now: dat
     )
 
 
-def _conversation(parts: Parts, rows: Sequence[dict[str, Any]]) -> Conversation | None:
+def _conversation(analyser: Analyser, rows: Sequence[dict[str, Any]]) -> Conversation | None:
     """Build a conversation from the prompts of a session; None if none of them has a subject."""
     prompts_with_subject = [(row, title) for row in rows if (title := _subject(row["text"]))]
     if not prompts_with_subject:
         return None
     words = telling_words(
-        forms for row, _ in prompts_with_subject for forms in parts.analyser.terms(row["text"][:_MAX_PROMPT_CHARS])
+        forms for row, _ in prompts_with_subject for forms in analyser.terms(row["text"][:_MAX_PROMPT_CHARS])
     )
     moments = [from_text(row["at"]) for row, _ in prompts_with_subject]
     first, latest = prompts_with_subject[0][0], prompts_with_subject[-1][0]

@@ -18,7 +18,7 @@ from filrouge.core.clock import new_id
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx
 from filrouge.runtime.journal import Journal
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoreContext
 from filrouge.threads.bridge_service import follow_merge, queue_bridges
 from filrouge.threads.models import Routing, Thread
 from filrouge.threads.reports import get_thread_detail, turn_of
@@ -30,7 +30,9 @@ from filrouge.threads.upkeep import ThreadSettings, apply_act, current_thread, i
 # follow. A thread that loses its last prompt is merged into the thread that took it.
 
 
-def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, at: datetime, space_id: str) -> Thread:
+def move_turns(
+    parts: StoreContext, tx: Tx, turn_ids: Collection[str], target: Thread, at: datetime, space_id: str
+) -> Thread:
     """Move turns, and the turns that follow the prompts among them, into a thread that was not merged.
 
     Args:
@@ -56,7 +58,7 @@ def move_turns(parts: Parts, tx: Tx, turn_ids: Collection[str], target: Thread, 
     return target
 
 
-def _remake_syntheses(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
+def _remake_syntheses(parts: StoreContext, tx: Tx, turn_ids: Collection[str]) -> None:
     """Delete the syntheses of these turns' sessions, and queue new ones for the threads as they are now."""
     syntheses = Syntheses(tx)
     sessions = syntheses.sessions(turn_ids)
@@ -65,7 +67,7 @@ def _remake_syntheses(parts: Parts, tx: Tx, turn_ids: Collection[str]) -> None:
         queue_synthesis(parts, tx, session, "quiet")
 
 
-def merge_thread_into(parts: Parts, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
+def merge_thread_into(parts: StoreContext, tx: Tx, source: Thread, target: Thread, at: datetime) -> Thread:
     """Merge one thread into another: move all its turns, and archive it with a reference to the other.
 
     Returns:
@@ -75,7 +77,7 @@ def merge_thread_into(parts: Parts, tx: Tx, source: Thread, target: Thread, at: 
         BadInput: one of them was merged before.
     """
     threads = Threads(tx)
-    follow_merge(parts, tx, merged=source.id, into=target.id)
+    follow_merge(parts.clock, tx, merged=source.id, into=target.id)
     queue_bridges(parts, tx, target.id)
     Syntheses(tx).reassign(source.id, target.id)
     threads.move(threads.turns(source.id), target.id)

@@ -18,7 +18,7 @@ from filrouge.capture.intake import turns_from_event
 from filrouge.capture.models import Turn
 from filrouge.core.clock import new_id
 from filrouge.core.errors import BadConfig, Busy, ModelUnavailable, Unreadable
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Tx
 from filrouge.extraction.repository import Analyses, Readings, Session
 from filrouge.extraction.understanding import RequestRunner
 from filrouge.extraction.vocabulary import detect_language
@@ -90,7 +90,7 @@ def queue_synthesis(
         Jobs(tx).enqueue(SYNTHESISE, work, dedupe=name, at=parts.clock.now(), delay=delay)
 
 
-def follow_event(parts: Parts, tx: Tx, event: Event, *, transcript_seconds: float) -> None:
+def follow_event(parts: StoreContext, tx: Tx, event: Event, *, transcript_seconds: float) -> None:
     """Queue what a session event requires: a synthesis now, and another once its transcript has been read."""
     occasion = _OCCASIONS.get(event.kind)
     if occasion:
@@ -114,7 +114,7 @@ def queue_quiet(parts: Parts, before: datetime) -> int:
 def synthesise(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that brings a session's syntheses up to date."""
     session = Session(host=payload["host"], id=payload["session"])
-    material = parts.readers.here(lambda tx: read_material(parts, tx, session))
+    material = parts.readers.here(lambda tx: read_material(parts.analyser, tx, session))
     if not material.turns or not parts.extracting():
         return JobResult(write=lambda _: None)
     updated = update_syntheses(material, payload["occasion"])
@@ -133,7 +133,7 @@ def synthesise(parts: Parts, payload: Payload) -> JobResult:
     return JobResult(write=write)
 
 
-def follow_placing(parts: Parts, tx: Tx, turn: Turn) -> None:
+def follow_placing(parts: StoreContext, tx: Tx, turn: Turn) -> None:
     """Queue new syntheses for a session if one of them cites a prompt that was placed only now."""
     session = Session(host=turn.host, id=turn.scope.session)
     former = Syntheses(tx).of_session(session)
@@ -141,12 +141,12 @@ def follow_placing(parts: Parts, tx: Tx, turn: Turn) -> None:
         queue_synthesis(parts, tx, session, former[0].occasion, delay=_PLACING_SECONDS, again=True)
 
 
-def state_of_session(parts: Parts, tx: Tx, session: Session) -> list[Synthesis]:
+def state_of_session(analyser: Analyser, tx: Tx, session: Session) -> list[Synthesis]:
     """Return the current state of a session's work, one synthesis per thread, latest first; nothing is written.
 
     The stored syntheses are updated by rules with the turns since, including events whose turns are not stored yet.
     """
-    material = read_material(parts, tx, session, at_once=True)
+    material = read_material(analyser, tx, session, at_once=True)
     updated = update_syntheses(material, "pre_compact") if material.turns else list(material.former)
     return without_ended_decisions(
         tx,
@@ -164,7 +164,7 @@ def state_of_thread(tx: Tx, thread_id: str) -> Synthesis | None:
     return next((synthesis for synthesis in stored if not is_empty(synthesis)), None)
 
 
-def read_material(parts: Parts, tx: Tx, session: Session, *, at_once: bool = False) -> Material:
+def read_material(analyser: Analyser, tx: Tx, session: Session, *, at_once: bool = False) -> Material:
     """Read what is new in a session since its syntheses were made.
 
     If turns that a synthesis cites were placed since, all turns of the session are read again, unless `at_once`.
@@ -174,7 +174,7 @@ def read_material(parts: Parts, tx: Tx, session: Session, *, at_once: bool = Fal
     """
     store = Syntheses(tx)
     former = tuple(store.of_session(session))
-    analyses = Analyses(tx, parts.analyser)
+    analyses = Analyses(tx, analyser)
     after = former[0].until if former else 0
     turns, until = analyses.turns(session, behind=after)
     threads = store.threads([turn.id for turn in turns])

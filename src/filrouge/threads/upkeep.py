@@ -46,7 +46,7 @@ from filrouge.extraction.summaries import (
     without_label,
 )
 from filrouge.extraction.vocabulary import fold, tokens
-from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
+from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL, Models
 from filrouge.runtime.jobs import JobResult, Jobs, Payload
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import StoredVectors
@@ -403,7 +403,7 @@ _LATEST_DECISIONS: Final = 200
 _MAX_PROMPT_AGE: Final = timedelta(hours=6)
 
 
-def queue_reconsidering(parts: Parts, tx: Tx, turn: Turn, routing: Routing) -> None:
+def queue_reconsidering(parts: StoreContext, tx: Tx, turn: Turn, routing: Routing) -> None:
     """Queue a question about where a prompt belongs, if the rules are unsure; call it after logging their decision.
 
     It is asked after the rules have placed the prompt, so nobody waits. At most one prompt in five becomes a question:
@@ -418,7 +418,7 @@ def queue_reconsidering(parts: Parts, tx: Tx, turn: Turn, routing: Routing) -> N
         Jobs(tx).enqueue(RECONSIDER, {"turn": turn.id}, dedupe=f"{RECONSIDER}:{turn.id}", at=parts.clock.now())
 
 
-def queue_better_name(parts: Parts, tx: Tx, thread: Thread, *, before: int, after: int) -> None:
+def queue_better_name(parts: StoreContext, tx: Tx, thread: Thread, *, before: int, after: int) -> None:
     """Queue the naming of a thread by a model if its growth from `before` to `after` prompts makes that due."""
     if is_model_rename_due(before, after) and not is_too_late(thread.last_active, parts.clock.now()):
         queue_naming(parts, tx, thread)
@@ -435,14 +435,14 @@ def is_too_late(said: datetime, now: datetime) -> bool:
     return now - said > _MAX_PROMPT_AGE
 
 
-def thread_model(parts: Parts, settings: Settings) -> str:
+def thread_model(models: Models, settings: Settings) -> str:
     """Return the model that decides where a prompt belongs, `provider/model`; empty if there is none.
 
     Raises:
         ModelUnavailable: the settings name a provider that cannot be built.
     """
     try:
-        panel = parts.models.panel(settings)
+        panel = models.panel(settings)
     except BadConfig as error:
         raise ModelUnavailable(error.message, remedy=error.remedy) from error
     if panel is None:
@@ -541,7 +541,7 @@ def in_current_state(threads: Iterable[Thread], now: datetime, mode: str) -> lis
     return list(found.values())
 
 
-def state_counts(parts: Parts, tx: Tx) -> dict[str, int]:
+def state_counts(parts: StoreContext, tx: Tx) -> dict[str, int]:
     """Return the current number of active, suspended and archived threads, over all scopes."""
     threads, now, thread_settings = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
     threads_by_scope: dict[ThreadScope, list[Thread]] = {}
@@ -655,7 +655,7 @@ def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str)
     return updated
 
 
-def current_thread(parts: Parts, tx: Tx, thread: Thread) -> Thread:
+def current_thread(parts: StoreContext, tx: Tx, thread: Thread) -> Thread:
     """Return a thread in its current state, which depends on the other threads of its scope."""
     if thread.state == "archived":
         return thread

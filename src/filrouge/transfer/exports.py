@@ -170,14 +170,9 @@ class StatementRow(BaseMemoryRow):
 def message_row(turn: Turn) -> dict[str, Any]:
     """A turn as a row."""
     return {
-        "id": turn.id,
-        "key": turn.key,
-        "host": turn.host,
+        **{name: getattr(turn, name) for name in ("id", "key", "host")},
         **turn.scope.row(),
-        "role": turn.role,
-        "source": turn.source,
-        "text": turn.text,
-        "trust": turn.trust,
+        **{name: getattr(turn, name) for name in ("role", "source", "text", "trust")},
         "at": to_text(turn.at),
         "skipped": turn.skipped,
     }

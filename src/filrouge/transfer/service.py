@@ -24,15 +24,17 @@ from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Impor
 from filrouge.capture.service import UNIQUE_KEY_LENGTH, add_transcript_turn, is_capture_off, queue_backfill
 from filrouge.context.hook_files import write_briefs
 from filrouge.core import lazy_re as re
-from filrouge.core.clock import from_epoch, new_id, to_text
+from filrouge.core.clock import Clock, from_epoch, new_id, to_text
 from filrouge.core.errors import BadInput
-from filrouge.core.protocols import Tx
+from filrouge.core.protocols import Analyser, Redactor, Tx
 from filrouge.core.scope import Scope
-from filrouge.erasure.tombstones import Tombstones
+from filrouge.erasure.tombstones import TombstoneFilter, Tombstones
 from filrouge.extraction.sentences import MASK
 from filrouge.memories.changes import bin_memory
 from filrouge.memories.models import SUMS, Memory
 from filrouge.projects.repository import Projects, resolve_project
+from filrouge.runtime.executors import ReaderPool, Writer
+from filrouge.runtime.metrics import Metrics
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
@@ -89,68 +91,77 @@ def export(parts: Parts, form: ExportFormat, what: Contents | None = None) -> It
         if what == "all":
             raise BadInput("A CSV file holds one table.", remedy="Name it: memories, messages or threads.")
         table: ExportTable = what or "memories"
-        return spreadsheet(COLUMNS[table], _rows(parts, table))
-    head = _head(parts)
+        return spreadsheet(COLUMNS[table], _rows(parts.analyser, parts.readers, table))
+    head = _head(parts.clock)
     names = _ALL_TABLES if what in (None, "all") else (what,)
-    tables: dict[ExportTable, Rows] = {"projects": _rows(parts, "projects")}
+    tables: dict[ExportTable, Rows] = {"projects": _rows(parts.analyser, parts.readers, "projects")}
     for name in names:
-        tables[name] = _rows(parts, name)
+        tables[name] = _rows(parts.analyser, parts.readers, name)
     return document(head, tables)
 
 
 def export_all(parts: Parts) -> Iterator[str]:
     """A full export, so that nothing has to be recomputed after import; `transfer.exports` describes the format."""
-    counts = _read_full(parts, FullExportRepository.counts)
-    return json_lines({HEADER_KEY: VERSION, **_head(parts), "counts": counts}, _all_rows(parts))
+    counts = _read_full(parts.analyser, parts.readers, FullExportRepository.counts)
+    return json_lines(
+        {HEADER_KEY: VERSION, **_head(parts.clock), "counts": counts}, _all_rows(parts.analyser, parts.readers)
+    )
 
 
-def _all_rows(parts: Parts) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield from (("projects", row) for row in parts.readers.here(_projects))
-    ids = _read_full(parts, FullExportRepository.thread_order)
+def _all_rows(analyser: Analyser, readers: ReaderPool) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield from (("projects", row) for row in readers.here(_projects))
+    ids = _read_full(analyser, readers, FullExportRepository.thread_order)
     for start in range(0, len(ids), _PAGE_ROWS):
         page = ids[start : start + _PAGE_ROWS]
         yield from (
-            ("threads", row) for row in _read_full(parts, lambda repository, page=page: repository.threads(page))
+            ("threads", row)
+            for row in _read_full(analyser, readers, lambda repository, page=page: repository.threads(page))
         )
-    for turn, extra in _full_pages(parts, FullExportRepository.messages, 0):
+    for turn, extra in _full_pages(analyser, readers, FullExportRepository.messages, 0):
         yield "messages", message_row(turn) | extra
-    for memory, extra in _full_pages(parts, FullExportRepository.memories, 0):
+    for memory, extra in _full_pages(analyser, readers, FullExportRepository.memories, 0):
         yield "memories", memory_row(memory) | extra
-    yield from (("links", row) for row in _full_pages(parts, FullExportRepository.links, 0))
+    yield from (("links", row) for row in _full_pages(analyser, readers, FullExportRepository.links, 0))
     for table, first in FIRST_CURSOR.items():
         rows = _full_pages(
-            parts, lambda repository, behind, limit, table=table: repository.side_rows(table, behind, limit), first
+            analyser,
+            readers,
+            lambda repository, behind, limit, table=table: repository.side_rows(table, behind, limit),
+            first,
         )
         yield from ((table, row) for row in rows)
 
 
-def _read_full(parts: Parts, read: Callable[[FullExportRepository], T]) -> T:
-    return parts.readers.here(lambda tx: read(FullExportRepository(tx, parts.analyser)))
+def _read_full(analyser: Analyser, readers: ReaderPool, read: Callable[[FullExportRepository], T]) -> T:
+    return readers.here(lambda tx: read(FullExportRepository(tx, analyser)))
 
 
 def _full_pages(
-    parts: Parts, page: Callable[[FullExportRepository, K, int], Sequence[tuple[K, T]]], first: K
+    analyser: Analyser,
+    readers: ReaderPool,
+    page: Callable[[FullExportRepository, K, int], Sequence[tuple[K, T]]],
+    first: K,
 ) -> Iterator[T]:
     behind = first
-    while rows := _read_full(parts, lambda repository, behind=behind: page(repository, behind, _PAGE_ROWS)):
+    while rows := _read_full(analyser, readers, lambda repository, behind=behind: page(repository, behind, _PAGE_ROWS)):
         yield from (row for _, row in rows)
         behind = rows[-1][0]
 
 
-def _head(parts: Parts) -> dict[str, Any]:
-    return {"version": __version__, "exported_at": to_text(parts.clock.now())}
+def _head(clock: Clock) -> dict[str, Any]:
+    return {"version": __version__, "exported_at": to_text(clock.now())}
 
 
-def _rows(parts: Parts, table: ExportTable) -> Iterator[Mapping[str, Any]]:
+def _rows(analyser: Analyser, readers: ReaderPool, table: ExportTable) -> Iterator[Mapping[str, Any]]:
     match table:
         case "projects":
-            yield from parts.readers.here(_projects)
+            yield from readers.here(_projects)
         case "messages":
-            yield from map(message_row, _pages(parts, ExportRepository.turns))
+            yield from map(message_row, _pages(analyser, readers, ExportRepository.turns))
         case "memories":
-            yield from map(memory_row, _pages(parts, ExportRepository.memories))
+            yield from map(memory_row, _pages(analyser, readers, ExportRepository.memories))
         case "threads":
-            yield from _pages(parts, ExportRepository.threads)
+            yield from _pages(analyser, readers, ExportRepository.threads)
 
 
 def _projects(tx: Tx) -> list[dict[str, Any]]:
@@ -161,11 +172,11 @@ def _projects(tx: Tx) -> list[dict[str, Any]]:
     ]
 
 
-def _pages(parts: Parts, page: Callable[[ExportRepository, int, int], Sequence[tuple[int, T]]]) -> Iterator[T]:
+def _pages(
+    analyser: Analyser, readers: ReaderPool, page: Callable[[ExportRepository, int, int], Sequence[tuple[int, T]]]
+) -> Iterator[T]:
     behind = 0
-    while rows := parts.readers.here(
-        lambda tx, behind=behind: page(ExportRepository(tx, parts.analyser), behind, _PAGE_ROWS)
-    ):
+    while rows := readers.here(lambda tx, behind=behind: page(ExportRepository(tx, analyser), behind, _PAGE_ROWS)):
         yield from (row for _, row in rows)
         behind = rows[-1][0]
 
@@ -225,12 +236,12 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     result = ImportResult(skipped_threads=len(_table_rows(content, "threads")))
     projects = read_rows(result, content, "projects", ProjectRow)
     turns = [row.turn() for row in read_rows(result, content, "messages", MessageRow)]
-    memories = [row.memory() for row in read_memories(parts, result, content, StatementRow)]
+    memories = [row.memory() for row in read_memories(parts.redact, result, content, StatementRow)]
     project_ids = add_projects(parts, result, projects)
-    clean_turns = [sanitise_turn(parts, item, project_ids, trusted) for item in turns]
-    write_rows(parts, result, "messages", clean_turns, _turn_writer(parts))
-    clean_memories = [sanitise_memory(parts, item, project_ids, trusted) for item in memories]
-    write_rows(parts, result, "memories", clean_memories, _memory_writer(parts))
+    clean_turns = [sanitise_turn(parts.redact, item, project_ids, trusted) for item in turns]
+    write_rows(parts.writer, result, "messages", clean_turns, _turn_writer(parts))
+    clean_memories = [sanitise_memory(parts.redact, item, project_ids, trusted) for item in memories]
+    write_rows(parts.writer, result, "memories", clean_memories, _memory_writer(parts))
     _link(parts, [item for item in memories if item.superseded_by])
     if result.counts["memories"]["added"]:
         write_briefs(parts, None, everywhere=True)
@@ -257,15 +268,15 @@ def add_projects(parts: Parts, result: ImportResult, projects: Sequence[ProjectR
     now = parts.clock.now()
 
     def write(tx: Tx, row: ProjectRow) -> Outcome:
-        return export_repository(parts, tx).add_project(row.id, row.name, row.aliases, now)
+        return export_repository(parts.analyser, tx).add_project(row.id, row.name, row.aliases, now)
 
-    write_rows(parts, result, "projects", projects, write)
+    write_rows(parts.writer, result, "projects", projects, write)
     return {row["id"] for row in parts.readers.here(lambda tx: tx.all("projects.all"))}
 
 
-def export_repository(parts: Parts, tx: Tx) -> ExportRepository:
+def export_repository(analyser: Analyser, tx: Tx) -> ExportRepository:
     """The export and import repository for a transaction."""
-    return ExportRepository(tx, parts.analyser)
+    return ExportRepository(tx, analyser)
 
 
 def _table_rows(content: Mapping[str, Any], table: str) -> Sequence[object]:
@@ -296,23 +307,23 @@ def read_rows(
     return models
 
 
-def read_memories(parts: Parts, result: ImportResult, content: Mapping[str, Any], model: Any) -> list[Any]:
+def read_memories(redact: Redactor, result: ImportResult, content: Mapping[str, Any], model: Any) -> list[Any]:
     """The memories of an export. A statement that contains a secret is recorded as bad and not imported."""
 
     def refusal(row: Any) -> str:
         is_stated = row.kind not in SUMS and row.kind != "note"
-        return _WITHHELD if is_stated and MASK.search(parts.redact(row.text)) else ""
+        return _WITHHELD if is_stated and MASK.search(redact(row.text)) else ""
 
     return read_rows(result, content, "memories", model, refusal)
 
 
 def write_rows(
-    parts: Parts, result: ImportResult, table: str, rows: Sequence[Any], write: Callable[[Tx, Any], Outcome | None]
+    writer: Writer, result: ImportResult, table: str, rows: Sequence[Any], write: Callable[[Tx, Any], Outcome | None]
 ) -> None:
     """Write rows batch by batch. `write` returns None for a row that was forgotten here."""
     for start in range(0, len(rows), _BATCH_ROWS):
         batch = rows[start : start + _BATCH_ROWS]
-        outcomes = parts.writer.run(lambda tx, batch=batch: [write(tx, row) for row in batch])
+        outcomes = writer.run(lambda tx, batch=batch: [write(tx, row) for row in batch])
         result.counts[table].update(outcome or "forgotten" for outcome in outcomes)
 
 
@@ -321,18 +332,20 @@ def _link(parts: Parts, superseded: Sequence[Memory]) -> None:
     now = parts.clock.now()
     for start in range(0, len(superseded), _BATCH_ROWS):
         batch = superseded[start : start + _BATCH_ROWS]
-        parts.writer.run(lambda tx, batch=batch: [export_repository(parts, tx).link(memory, now) for memory in batch])
+        parts.writer.run(
+            lambda tx, batch=batch: [export_repository(parts.analyser, tx).link(memory, now) for memory in batch]
+        )
 
 
 def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
     def write(tx: Tx, turn: Turn) -> Outcome | None:
-        if parts.tombstones.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
+        if parts.tombstones.refuses(tx, turn, turn.at) or is_forgotten(parts.tombstones, tx, turn.id):
             return None
-        outcome = export_repository(parts, tx).add_turn(turn)
+        outcome = export_repository(parts.analyser, tx).add_turn(turn)
         if outcome == "added":
             if turn.role != "tool":
                 queue_vectors(tx, "turn", turn.id, parts.clock.now())
-            queue_placing(parts, tx, [turn])
+            queue_placing(parts.clock, tx, [turn])
         return outcome
 
     return write
@@ -340,9 +353,9 @@ def _turn_writer(parts: Parts) -> Callable[[Tx, Turn], Outcome | None]:
 
 def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
     def write(tx: Tx, memory: Memory) -> Outcome | None:
-        if is_forgotten(parts, tx, memory.id, memory.text):
+        if is_forgotten(parts.tombstones, tx, memory.id, memory.text):
             return None
-        outcome = export_repository(parts, tx).add_memory(memory, parts.clock.now())
+        outcome = export_repository(parts.analyser, tx).add_memory(memory, parts.clock.now())
         if outcome == "added" and memory.state == "live":
             queue_vectors(tx, "memory", memory.id, parts.clock.now())
         return outcome
@@ -350,31 +363,31 @@ def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
     return write
 
 
-def is_forgotten(parts: Parts, tx: Tx, id_: str, text: str = "") -> bool:
+def is_forgotten(tombstones: TombstoneFilter, tx: Tx, id_: str, text: str = "") -> bool:
     """True if the row was forgotten here, matched by its id or its text."""
-    stones = parts.tombstones.stones
+    stones = tombstones.stones
     if stones is None or not Tombstones(tx).any():
         return False
     return bool(Tombstones(tx).of([stones.row(id_), *([stones.text(text)] if text else [])]))
 
 
-def sanitise_turn(parts: Parts, turn: Turn, project_ids: frozenset[str] | set[str], trusted: bool) -> Turn:
+def sanitise_turn(redact: Redactor, turn: Turn, project_ids: frozenset[str] | set[str], trusted: bool) -> Turn:
     """The turn without secrets, in a known project or none, with reduced trust unless trusted."""
     return replace(
         turn,
-        text=parts.redact(turn.text),
+        text=redact(turn.text),
         trust=turn.trust if trusted else TRUST_TOOL,
         scope=replace(turn.scope, project=turn.scope.project if turn.scope.project in project_ids else None),
     )
 
 
-def sanitise_memory(parts: Parts, memory: Memory, project_ids: frozenset[str] | set[str], trusted: bool) -> Memory:
+def sanitise_memory(redact: Redactor, memory: Memory, project_ids: frozenset[str] | set[str], trusted: bool) -> Memory:
     """The memory without secrets, in a known project or none, reduced to an observation unless trusted."""
     clean = replace(
         memory,
-        text=parts.redact(memory.text),
-        value=parts.redact(memory.value) if memory.value else memory.value,
-        previous_text=parts.redact(memory.previous_text) if memory.previous_text else memory.previous_text,
+        text=redact(memory.text),
+        value=redact(memory.value) if memory.value else memory.value,
+        previous_text=redact(memory.previous_text) if memory.previous_text else memory.previous_text,
         scope=replace(memory.scope, project=memory.scope.project if memory.scope.project in project_ids else None),
     )
     if trusted:
@@ -423,8 +436,8 @@ class _FullImport:
         self._project_ids = add_projects(parts, self.result, self._rows("projects"))
         self._threads()
         self._write("messages", self._message)
-        memories = read_memories(parts, self.result, content, MODELS["memories"])
-        write_rows(parts, self.result, "memories", memories, self._memory)
+        memories = read_memories(parts.redact, self.result, content, MODELS["memories"])
+        write_rows(parts.writer, self.result, "memories", memories, self._memory)
         now = parts.clock.now()
         self._write("links", lambda tx, row: _outcome(self._repository(tx).link(row.model_dump(), now)))
         for table in _SIDE_TABLES:
@@ -437,7 +450,7 @@ class _FullImport:
         return read_rows(self.result, self._content, table, MODELS[table])
 
     def _write(self, table: str, write: Callable[[Tx, Any], Outcome | None]) -> None:
-        write_rows(self._parts, self.result, table, self._rows(table), write)
+        write_rows(self._parts.writer, self.result, table, self._rows(table), write)
 
     def _repository(self, tx: Tx) -> FullExportRepository:
         return FullExportRepository(tx, self._parts.analyser)
@@ -457,8 +470,8 @@ class _FullImport:
 
     def _message(self, tx: Tx, row: FullMessageRow) -> Outcome | None:
         parts = self._parts
-        turn = sanitise_turn(parts, row.turn(), self._project_ids, True)
-        if parts.tombstones.refuses(tx, turn, turn.at) or is_forgotten(parts, tx, turn.id):
+        turn = sanitise_turn(parts.redact, row.turn(), self._project_ids, True)
+        if parts.tombstones.refuses(tx, turn, turn.at) or is_forgotten(parts.tombstones, tx, turn.id):
             return None
         if not parts.turns(tx).restore(turn, row.transcript_key):
             return "present"
@@ -469,17 +482,17 @@ class _FullImport:
         if not (placement and self._repository(tx).place_turn(turn.id, placement, decisions)) and (
             placement or is_routed(turn)
         ):
-            queue_placing(parts, tx, [turn])
+            queue_placing(parts.clock, tx, [turn])
         return "added"
 
     def _memory(self, tx: Tx, row: FullMemoryRow) -> Outcome | None:
         parts = self._parts
-        memory = sanitise_memory(parts, row.memory(), self._project_ids, True)
-        if is_forgotten(parts, tx, memory.id, memory.text) or (self._has_tombstones and memory.kind in SUMS):
+        memory = sanitise_memory(parts.redact, row.memory(), self._project_ids, True)
+        if is_forgotten(parts.tombstones, tx, memory.id, memory.text) or (self._has_tombstones and memory.kind in SUMS):
             return None
         if memory.kind == "concept" and memory.state == "live" and self._repository(tx).has_concept(memory):
             return "present"
-        outcome = export_repository(parts, tx).add_memory(memory, parts.clock.now())
+        outcome = export_repository(parts.analyser, tx).add_memory(memory, parts.clock.now())
         if outcome == "added":
             counts = row.model_dump(include={"first_mention", "mention_count", "uses", "last_used"})
             counts["last_mention"] = to_text(row.last_mention or row.created_at)
@@ -590,7 +603,10 @@ def import_page(parts: Parts, page: ImportPage) -> PageResult:
     result = PageResult()
     disabled = frozenset(parts.readers.here(lambda tx: parts.settings(tx)).disabled_projects)
     for start in range(0, len(page.turns), _BATCH_MESSAGES):
-        batch = [(turn, _clean_text(parts, turn)) for turn in page.turns[start : start + _BATCH_MESSAGES]]
+        batch = [
+            (turn, _clean_text(parts.redact, parts.metrics, turn))
+            for turn in page.turns[start : start + _BATCH_MESSAGES]
+        ]
         result.turns.update(
             parts.writer.run_patient(lambda tx, batch=batch: _add_turns(parts, tx, page, batch, disabled))
         )
@@ -598,16 +614,16 @@ def import_page(parts: Parts, page: ImportPage) -> PageResult:
         result.memories.update(_add_memories(parts, page, disabled))
     if page.mark is not None:
         mark = page.mark
-        parts.writer.run_patient(lambda tx: _store_mark(parts, tx, page.source, mark))
+        parts.writer.run_patient(lambda tx: _store_mark(parts.clock, tx, page.source, mark))
     parts.work_waiting.set()
     return result
 
 
-def _clean_text(parts: Parts, turn: ImportedTurn) -> str:
+def _clean_text(redact: Redactor, metrics: Metrics, turn: ImportedTurn) -> str:
     """The turn's text, redacted and cut like a captured one."""
     cutter = TextCutter()
-    text = cutter.clean_and_cut(turn.text, lambda piece: parts.redact(strip_injected_blocks(piece)))
-    parts.metrics.count_cut(CutCounts(events=int(cutter.characters_cut > 0), characters=cutter.characters_cut))
+    text = cutter.clean_and_cut(turn.text, lambda piece: redact(strip_injected_blocks(piece)))
+    metrics.count_cut(CutCounts(events=int(cutter.characters_cut > 0), characters=cutter.characters_cut))
     return text
 
 
@@ -639,7 +655,7 @@ def _add_turns(
                 added.append(vouched)
             else:
                 outcomes.append("present")
-    queue_backfill(parts, tx, added)
+    queue_backfill(parts.clock, tx, added)
     return outcomes
 
 
@@ -692,9 +708,9 @@ def _time_or_now(seconds: float, now: datetime) -> datetime:
     return from_epoch(seconds) if 0 < seconds < now.timestamp() else now
 
 
-def _store_mark(parts: Parts, tx: Tx, source: str, mark: TranscriptMark) -> None:
+def _store_mark(clock: Clock, tx: Tx, source: str, mark: TranscriptMark) -> None:
     row = {"path": mark.path, "host": source, "session_id": mark.session, "byte_offset": mark.offset}
-    tx.run("transcripts.put", row | {"skipped_long": mark.skipped_long, "read_at": to_text(parts.clock.now())})
+    tx.run("transcripts.put", row | {"skipped_long": mark.skipped_long, "read_at": to_text(clock.now())})
 
 
 def _add_memories(parts: Parts, page: ImportPage, disabled: frozenset[str]) -> Counter[str]:

@@ -146,7 +146,7 @@ def test_after_a_compaction_threads_that_are_tied_to_it_come_along_in_a_line_eac
     other = next(one["id"] for one in threads(parts) if one["id"] != id_)
     tie(parts, id_, other)
     block = before(parts, ASKED)
-    [tied] = parts.readers.here(lambda tx: linked_threads(parts, tx, id_, parts.clock.now()))
+    [tied] = parts.readers.here(lambda tx: linked_threads(parts.clock, tx, id_, parts.clock.now()))
     assert titles(block) == [id_, other]
     [line] = inside(block, "threads")
     assert line.startswith(tied.title)

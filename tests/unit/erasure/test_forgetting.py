@@ -353,15 +353,15 @@ def test_a_backup_from_before_the_baseline_is_left_and_named(parts: Parts) -> No
 def test_a_receipt_has_no_words_and_a_signature_that_a_change_breaks(parts: Parts) -> None:
     in_every_way(parts)
     _, receipt = forget_at_once(parts, MARZIPAN)
-    [listed] = parts.readers.here(lambda tx: service.receipts(parts, tx))
-    one = parts.readers.here(lambda tx: service.receipt_of(parts, tx, receipt.id))
+    [listed] = parts.readers.here(lambda tx: service.receipts(parts.tombstones, tx))
+    one = parts.readers.here(lambda tx: service.receipt_of(parts.tombstones, tx, receipt.id))
     assert listed == one
     assert one["signature_holds"]
     assert "arzipan" not in json.dumps(one)
     parts.writer.run(lambda tx: tx.run("receipts.put", {
         "id": receipt.id, "at": "2026-01-01", "actor": "user", "content": "{}", "signature": receipt.signature,
     }))  # fmt: skip
-    [changed] = parts.readers.here(lambda tx: service.receipts(parts, tx))
+    [changed] = parts.readers.here(lambda tx: service.receipts(parts.tombstones, tx))
     assert not changed["signature_holds"]
 
 

@@ -167,7 +167,7 @@ def test_the_evidence_of_both_is_reachable_from_what_stays(parts: Parts) -> None
     ids = [str(one["id"]) for one in rows(parts, "memories.sealed")]
     one, other = (memory(parts, id_) for id_ in ids[:2])
     parts.writer.run(
-        lambda tx: Merging(tx, parts.analyser).merge(one.id, other.id, user_origin(parts), "the test says so")
+        lambda tx: Merging(tx, parts.analyser).merge(one.id, other.id, user_origin(parts.clock), "the test says so")
     )
     assert set(memory(parts, one.id).evidence) == {*one.evidence, *other.evidence}
     assert memory(parts, other.id).evidence == other.evidence
@@ -175,7 +175,7 @@ def test_the_evidence_of_both_is_reachable_from_what_stays(parts: Parts) -> None
 
 def test_what_is_pinned_and_rules_and_other_places_are_never_merged_away(parts: Parts) -> None:
     pinned = known(parts, CACHE)[0]
-    parts.writer.run(lambda tx: UserChanges(tx, parts.analyser).pin(pinned, user_origin(parts)))
+    parts.writer.run(lambda tx: UserChanges(tx, parts.analyser).pin(pinned, user_origin(parts.clock)))
     known(parts, CACHE, kind="rule")
     known(parts, CACHE, project=None, scope="user")
     known(parts, CACHE, user="bruno")
@@ -217,7 +217,7 @@ def test_a_contradiction_is_settled_like_any_other(parts: Parts, how: str, belie
     known(parts, "The production port is 8080", at=THEN)
     new = known(parts, "The production port is 9443", at=THEN + timedelta(days=1))[0]
     tended(parts)
-    _, after = parts.writer.run(lambda tx: Reviews(tx, parts.analyser).settle(new, how, user_origin(parts)))
+    _, after = parts.writer.run(lambda tx: Reviews(tx, parts.analyser).settle(new, how, user_origin(parts.clock)))
     assert [text.rpartition(" ")[2] for text in live(parts)] == believed
     assert all(life.valid_from < "2026-04" for life in after.values())  # each was believed from when it was said
 
@@ -226,7 +226,7 @@ def test_what_ends_otherwise_is_asked_about_no_longer(parts: Parts) -> None:
     known(parts, "The production port is 8080", at=THEN)
     new = known(parts, "The production port is 9443", at=THEN + timedelta(days=1))[0]
     tended(parts)
-    parts.writer.run(lambda tx: parts.memories(tx).bin(new, user_origin(parts), "by hand"))
+    parts.writer.run(lambda tx: parts.memories(tx).bin(new, user_origin(parts.clock), "by hand"))
     assert parts.readers.here(lambda tx: Reviews(tx, parts.analyser).all()) == []
 
 
@@ -250,7 +250,7 @@ def test_concepts_that_are_one_are_merged_and_stay_one_when_they_are_spoken_of_a
     assert garden_service.plan(parts).counts == {"concepts": 1}
     assert tended(parts)["totals"] == {"merged_concepts": 1}
     speak_of(parts, "third", "migration de base de données")
-    [one] = parts.readers.here(lambda tx: concepts(parts, tx, (), 50))
+    [one] = parts.readers.here(lambda tx: concepts(parts.analyser, tx, (), 50))
     assert (one["concept"], one["mention_count"]) == ("database migration", 3)
     assert one["sessions"] == ["first", "second", "third"]
     assert one["summary"] == "Session third was about migration de base de données."
@@ -258,7 +258,7 @@ def test_concepts_that_are_one_are_merged_and_stay_one_when_they_are_spoken_of_a
     assert one["thread_ids"]
     [gone] = [row for row in rows(parts, "memories.sealed") if row["text"] == "migration de base de données"]
     undo(parts, memory_id=str(gone["id"]))
-    found = {row["concept"]: row for row in parts.readers.here(lambda tx: concepts(parts, tx, (), 50))}
+    found = {row["concept"]: row for row in parts.readers.here(lambda tx: concepts(parts.analyser, tx, (), 50))}
     assert found["database migration"]["sessions"] == ["first", "third"]
     assert found["migration de base de données"]["sessions"] == ["second"]
 
@@ -274,7 +274,7 @@ def test_erasing_what_a_merged_concept_rests_on_takes_it_along(parts: Parts) -> 
     idle(parts)
     left = [str(row["text"]) for row in rows(parts, "memories.sealed")]
     assert [text for text in left if "base de données" in text] == []
-    [one] = parts.readers.here(lambda tx: concepts(parts, tx, (), 50))
+    [one] = parts.readers.here(lambda tx: concepts(parts.analyser, tx, (), 50))
     assert (one["concept"], one["mention_count"], one["sessions"]) == ("database migration", 1, ["first"])
 
 

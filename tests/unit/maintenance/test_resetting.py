@@ -54,5 +54,5 @@ def test_two_projects_that_were_put_together_stay_one(home: str) -> None:
     with running(home) as parts:
         say(parts, "The shop listens on port 8080.", SHOP)
         say(parts, "The blog listens on port 9090.", BLOG)
-        [one] = parts.readers.here(lambda tx: service.list_projects(parts, tx))
+        [one] = parts.readers.here(lambda tx: service.list_projects(parts.analyser, tx))
         assert (one["turns"], {SHOP[0], BLOG[0]} <= set(one["aliases"])) == (2, True)

@@ -136,7 +136,7 @@ class World:
         """The same through the gate, as JSON that a model wrote."""
         live = Memories(tx, _ANALYSER).within(project=None, user="local", everywhere=True)[:6]
         shown = tuple(Neighbour(memory=memory, similarity=0.5) for memory in live)
-        stated = [FactWithNeighbours(statement=_statement(one), shown=shown) for one in drawn]
+        stated = [FactWithNeighbours(statement=_statement(one), neighbours=shown) for one in drawn]
         raw = [self._written(one, number) for number, one in enumerate(drawn)]
         found = check_decisions(raw, stated, StatedIn(scope=place.scope, at=place.at), lambda one: one.text in _TEXTS)
         for rejected in found.rejected:

@@ -43,11 +43,11 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def told(parts: Parts, id_: str) -> dict[str, Any]:
-    return parts.readers.here(lambda tx: service.get_project(parts, tx, id_))
+    return parts.readers.here(lambda tx: service.get_project(parts.analyser, tx, id_))
 
 
 def ids(parts: Parts) -> set[str]:
-    return {row["id"] for row in parts.readers.here(lambda tx: service.list_projects(parts, tx))}
+    return {row["id"] for row in parts.readers.here(lambda tx: service.list_projects(parts.analyser, tx))}
 
 
 def facts(parts: Parts, *names: str, history: bool = False) -> list[dict[str, Any]]:

@@ -39,15 +39,15 @@ def test_a_word_meets_its_translation(question: str, text: str) -> None:
 
 def test_a_word_without_another_stays_as_it_is() -> None:
     words = BRIDGING.words("drizzle or prisma?")
-    assert words.own == words.searched == words.meant == ANALYSER.terms("drizzle or prisma?")
+    assert words.own_words == words.searched == words.meant == ANALYSER.terms("drizzle or prisma?")
 
 
 @given(st.text(max_size=200))
 def test_nothing_of_a_question_is_lost(question: str) -> None:
     words = BRIDGING.words(question)
-    assert words.own == ANALYSER.terms(question)
-    assert words.searched[: len(words.own)] == words.own
-    assert all(set(own) <= set(meant) for own, meant in zip(words.own, words.meant, strict=False))
+    assert words.own_words == ANALYSER.terms(question)
+    assert words.searched[: len(words.own_words)] == words.own_words
+    assert all(set(own) <= set(meant) for own, meant in zip(words.own_words, words.meant, strict=False))
 
 
 def test_no_word_has_two_meanings_and_no_meaning_is_another_ones_word() -> None:

@@ -67,7 +67,9 @@ def _running(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:  # py
         for text in ("Production listens on port 8443.", "We decided to keep the invoices in Postgres."):
             remember(running.parts, text, names=["origin:forge.example/ana/shop"], scope=None, host="api")
         idle(running.parts)
-        made = running.parts.writer.run(lambda tx: repository.create_token(running.parts, tx, "conformance", "admin"))
+        made = running.parts.writer.run(
+            lambda tx: repository.create_token(running.parts.clock, tx, "conformance", "admin")
+        )
         _INSIDE.app = _OUTSIDE.app = create_app(running, Flag().set)
         _OUTSIDE.token = made["token"]
         yield

@@ -22,7 +22,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Generator[Outside]:
     """An application over TCP, for somebody with a token."""
     running = wiring.start(str(tmp_path_factory.mktemp("described")), environ=ENVIRON, clock=SystemClock())
     try:
-        made = running.parts.writer.run(lambda tx: repository.create_token(running.parts, tx, "reader", "admin"))
+        made = running.parts.writer.run(lambda tx: repository.create_token(running.parts.clock, tx, "reader", "admin"))
         yield Outside(create_app(running, Flag().set), made["token"])
     finally:
         running.stop()

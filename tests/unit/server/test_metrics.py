@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -17,6 +17,7 @@ from filrouge.core.errors import NotFound
 from filrouge.core.paths import socket_path
 from filrouge.providers.models import Usage
 from filrouge.runtime.metrics import MAX_LABEL_VALUES, Metrics
+from filrouge.search.models import Omission, RecallItem
 from filrouge.search.retrievers import HybridQuery, hybrid_query
 from filrouge.search.service import Question, recall
 from filrouge.testing import idle
@@ -61,6 +62,18 @@ PROMISED = {
 }
 
 
+def test_each_reason_why_a_candidate_is_left_out_is_counted() -> None:
+    for reason in get_args(Omission):
+        meters = Metrics()
+        meters.record_recall([RecallItem(id="1", kind="fact", injected=False, reason=reason, scores={})], 0.1)
+        [family] = [
+            family
+            for family in text_string_to_metric_families(rendered(meters))
+            if family.name == "rag_results_filtered"
+        ]
+        assert sum(sample.value for sample in family.samples if sample.name.endswith("_total")) == 1, reason
+
+
 def everything_once() -> str:
     meters = Metrics()
     meters.count_cache_lookup(hit=True)
@@ -81,6 +94,10 @@ def everything_once() -> str:
     meters.count_model_calls(
         "extract", {("openai", "small"): Usage(calls=1, input_tokens=90, output_tokens=10, dollars=0.02)}
     )
+    return rendered(meters)
+
+
+def rendered(meters: Metrics) -> str:
     return meters.render(
         jobs={"waiting": 3}, events={"done": 4}, received=4, cached=2, threads={"active": 5}, continuation=(2, 4)
     ).decode()

@@ -177,11 +177,11 @@ def test_what_the_user_removes_is_not_made_again_but_by_the_user(shop: Workshop)
     shop.thread("b", at=10)
     shop.change("a")
     [one] = listed(shop)
-    assert bridge_service.remove_bridge(shop.parts, one["id"])["id"] == one["id"]
+    assert bridge_service.remove_bridge(shop.parts.clock, shop.parts.writer, one["id"])["id"] == one["id"]
     shop.change("a", "b")
     assert listed(shop) == []
     with pytest.raises(NotFound, match=one["id"]):
-        bridge_service.remove_bridge(shop.parts, one["id"])
+        bridge_service.remove_bridge(shop.parts.clock, shop.parts.writer, one["id"])
     tied(shop, "b", "a")
     assert ends(shop) == {("b", "a", "relates_to")}
 
@@ -211,15 +211,15 @@ def test_bridges_follow_when_threads_merge(shop: Workshop) -> None:
     tied(shop, "a", "c")
     tied(shop, "d", "b", "extends")
     gone = tied(shop, "b", "d")
-    bridge_service.remove_bridge(shop.parts, gone["id"])
-    shop.parts.writer.run(lambda tx: follow_merge(shop.parts, tx, merged="b", into="a"))
+    bridge_service.remove_bridge(shop.parts.clock, shop.parts.writer, gone["id"])
+    shop.parts.writer.run(lambda tx: follow_merge(shop.parts.clock, tx, merged="b", into="a"))
     assert ends(shop) == {("a", "c", "relates_to"), ("d", "a", "extends")}
     write(shop.parts.home, "UPDATE threads SET merged_into = 'a' WHERE id = 'b'", {})
     assert {one.thread_id for one in neighbours(shop, "a")} == {"c", "d"}
 
 
 def neighbours(shop: Workshop, thread_id: str, **how: Any) -> list[Any]:
-    return shop.parts.readers.here(lambda tx: linked_threads(shop.parts, tx, thread_id, shop.clock.now(), **how))
+    return shop.parts.readers.here(lambda tx: linked_threads(shop.parts.clock, tx, thread_id, shop.clock.now(), **how))
 
 
 def test_linked_threads_are_told_with_a_line_of_what_they_are_about(shop: Workshop) -> None:

@@ -367,7 +367,7 @@ def test_the_question_is_in_the_language_of_the_prompt(parts: Parts, model: Advi
 
 
 def look_again(parts: Parts) -> None:
-    parts.writer.run(lambda tx: queue_regrouping(parts, tx, LOCAL_USER, SHOP[0]))
+    parts.writer.run(lambda tx: queue_regrouping(parts.clock, tx, LOCAL_USER, SHOP[0]))
     parts.work_waiting.set()
     idle(parts)
 
@@ -415,5 +415,5 @@ def test_a_thread_that_is_left_without_a_prompt_says_where_they_are_and_its_ties
     idle(parts)
     [merged] = parts.readers.here(lambda tx: Threads(tx).some([emptied]))
     assert (merged.state, merged.merged_into, merged.turns, merged.summary) == ("archived", coupon, 0, "")
-    [tie] = parts.readers.here(lambda tx: linked_threads(parts, tx, database, parts.clock.now()))
+    [tie] = parts.readers.here(lambda tx: linked_threads(parts.clock, tx, database, parts.clock.now()))
     assert (tie.thread_id, tie.kind) == (coupon, "depends_on")

@@ -27,7 +27,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def look_again(parts: Parts) -> None:
-    parts.writer.run(lambda tx: queue_regrouping(parts, tx, LOCAL_USER, SHOP[0]))
+    parts.writer.run(lambda tx: queue_regrouping(parts.clock, tx, LOCAL_USER, SHOP[0]))
     parts.work_waiting.set()
     idle(parts)
 

@@ -32,7 +32,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 
 
 def topics(parts: Parts, timeframe: str = "all") -> list[Topic]:
-    return parts.readers.here(lambda tx: list_discussed_topics(parts, tx, timeframe=timeframe))  # type: ignore[arg-type]
+    return parts.readers.here(lambda tx: list_discussed_topics(parts.clock, parts.analyser, tx, timeframe=timeframe))  # type: ignore[arg-type]
 
 
 def test_a_topic_is_a_thread_with_its_title_and_conversations(parts: Parts) -> None:
@@ -55,7 +55,7 @@ def test_what_is_in_no_thread_is_a_topic_all_the_same(parts: Parts) -> None:
     found = topics(parts)
     assert [len(one.threads) for one in found] == [0, 1]
     assert "Postgres" in found[0].title
-    timeline = parts.readers.here(lambda tx: get_conversation_timeline(parts, tx))
+    timeline = parts.readers.here(lambda tx: get_conversation_timeline(parts.clock, parts.analyser, tx))
     assert [one.title for one in timeline.this_week] == [one.title for one in found]
 
 

@@ -73,7 +73,7 @@ def say(parts: Parts, session: str, text: str, project: tuple[str, ...] = SHOP, 
 
 
 def listed(parts: Parts, *args: Any, **how: Any) -> list[Topic]:
-    return parts.readers.here(lambda tx: list_discussed_topics(parts, tx, *args, **how))
+    return parts.readers.here(lambda tx: list_discussed_topics(parts.clock, parts.analyser, tx, *args, **how))
 
 
 def ask(parts: Parts, prompt: str, project: tuple[str, ...] = SHOP, host: str = "claude-code") -> list[str]:
@@ -105,9 +105,13 @@ def test_topics_narrow_by_time_agent_and_number_of_conversations(tmp_path: Path)
 
 def test_a_timeline_has_four_windows_and_its_text(tmp_path: Path) -> None:
     with talked(tmp_path) as (parts, clock):
-        first = parts.readers.here(lambda tx: timeline_json(get_conversation_timeline(parts, tx), "fr"))
+        first = parts.readers.here(
+            lambda tx: timeline_json(get_conversation_timeline(parts.clock, parts.analyser, tx), "fr")
+        )
         clock.move(days=30)
-        later = parts.readers.here(lambda tx: timeline_json(get_conversation_timeline(parts, tx, limit=1), "fr"))
+        later = parts.readers.here(
+            lambda tx: timeline_json(get_conversation_timeline(parts.clock, parts.analyser, tx, limit=1), "fr")
+        )
     sizes = [len(first[name]) for name in ("this_week", "last_week", "this_month", "older")]
     assert (sizes, first["total"], first["nothing_known"]) == ([2, 1, 0, 0], 3, False)
     assert first["text"].startswith("### Historique des sujets abordés\n\n**Cette semaine:**\n- ")

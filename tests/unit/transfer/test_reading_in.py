@@ -189,7 +189,7 @@ def test_a_start_in_between_leaves_the_past_to_its_own_job(tmp_path: Path) -> No
             )  # fmt: skip
             parts.turns(tx).add_from_transcript(told)
             before = Threads(tx).unplaced(0, 10)
-            queue_backfill(parts, tx, ["t1"])
+            queue_backfill(parts.clock, tx, ["t1"])
             return [*before, *Threads(tx).unplaced(0, 10)]
 
         assert [row["id"] for row in parts.writer.run(write)] == ["t1"]

@@ -8,6 +8,7 @@ in parallel under a common time limit of a few seconds, so that a daemon or prov
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -239,21 +240,10 @@ def concepts(
     """List the concepts of sessions, the most frequent first."""
     query: dict[str, Any] = {"limit": limit} | ({"project": names_of_project(project)} if project else {})
     found = ask("GET", "/api/memory/concepts", query=query)
-    if json:
-        output.show_json(found)
-        return
-    if not found:
-        output.say("No session was analysed yet.")
-    output.table(
-        ("Sessions", "First", "Last", "Project", "Concept"),
-        [
-            (
-                concept["mention_count"],
-                concept["first_date"][:10],
-                concept["last_date"][:10],
-                concept["project_name"] or "-",
-                concept["concept"],
-            )
-            for concept in found
-        ],
-    )
+    columns = ("Sessions", "First", "Last", "Project", "Concept")
+    output.show_list(found, columns, _concept_row, json=json, empty="No session was analysed yet.")
+
+
+def _concept_row(concept: Mapping[str, Any]) -> tuple[object, ...]:
+    first, last = concept["first_date"][:10], concept["last_date"][:10]
+    return concept["mention_count"], first, last, concept["project_name"] or "-", concept["concept"]

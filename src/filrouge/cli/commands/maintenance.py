@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Final
 
@@ -144,25 +144,20 @@ def _follow(garden_id: str, show: Callable[[dict[str, Any]], None]) -> dict[str,
 
 def _list(*, json: bool) -> None:
     found = ask("GET", "/api/memory/gardens")
-    if json:
-        output.show_json(found)
-        return
-    if not found:
-        output.say("The memory was never consolidated.")
-    output.table(
-        ("Begun", "Occasion", "State", "Steps", "Sessions", "New", "Merged"),
-        [
-            (
-                run["started_at"][:16].replace("T", " "),
-                run["occasion"],
-                run["state"],
-                f"{run['steps']['done']}/{run['steps']['total']}",
-                run["totals"].get("sessions", 0),
-                run["totals"].get("new_items", 0),
-                run["totals"].get("merged_concepts", 0) + run["totals"].get("merged_memories", 0),
-            )
-            for run in found
-        ],
+    columns = ("Begun", "Occasion", "State", "Steps", "Sessions", "New", "Merged")
+    output.show_list(found, columns, _run_row, json=json, empty="The memory was never consolidated.")
+
+
+def _run_row(run: Mapping[str, Any]) -> tuple[object, ...]:
+    steps, totals = run["steps"], run["totals"]
+    return (
+        run["started_at"][:16].replace("T", " "),
+        run["occasion"],
+        run["state"],
+        f"{steps['done']}/{steps['total']}",
+        totals.get("sessions", 0),
+        totals.get("new_items", 0),
+        totals.get("merged_concepts", 0) + totals.get("merged_memories", 0),
     )
 
 

@@ -213,12 +213,8 @@ def change(method: str, memory_id: str, verb: str, body: Mapping[str, object], d
 
 def _list(settled: bool, json: bool) -> None:
     found = ask("GET", "/api/memory/review", query={"settled": settled})
-    if json:
-        output.show_json(found)
-        return
-    if not found:
-        output.say("Nothing waits for review.")
-    output.table(("Id", "Kind", "State", "Statement", "Against"), [_row(item) for item in found])
+    columns = ("Id", "Kind", "State", "Statement", "Against")
+    output.show_list(found, columns, _row, json=json, empty="Nothing waits for review.")
 
 
 def _row(item: Mapping[str, Any]) -> tuple[str, ...]:
@@ -332,13 +328,10 @@ def remove(rule_id: RuleId, json: Json = False) -> None:
 
 def _list_rules(everything: bool, project: str | None, filters: Filters, json: bool) -> None:
     found = ask("GET", "/api/memory/rules", query=listing(project, filters, everything=everything))
-    if json:
-        output.show_json(found)
-        return
-    if not found:
-        output.say("There are no rules yet." if everything else _NO_RULES)
-    output.table(("Id", "Stands", "Where", "From", "Text"), [_rule_row(rule) for rule in found])
-    _notice(found)
+    empty = "There are no rules yet." if everything else _NO_RULES
+    output.show_list(found, ("Id", "Stands", "Where", "From", "Text"), _rule_row, json=json, empty=empty)
+    if not json:
+        _notice(found)
 
 
 def _rule_row(rule: Mapping[str, Any]) -> tuple[str, ...]:

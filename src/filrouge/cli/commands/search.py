@@ -251,12 +251,8 @@ def facts(
 ) -> None:
     """List the current memories of this project and of you, newest first."""
     found = ask("GET", "/api/memory/facts", query=listing(project, filters, everything=everything))
-    if json:
-        output.show_json(found)
-        return
-    if not found:
-        output.say("Nothing is known yet." if everything else _NOTHING_HERE)
-    output.table(("Id", "Kind", "Where", "Text"), [output.memory_row(memory) for memory in found])
+    empty = "Nothing is known yet." if everything else _NOTHING_HERE
+    output.show_list(found, ("Id", "Kind", "Where", "Text"), output.memory_row, json=json, empty=empty)
 
 
 def why(memory_id: Annotated[str, typer.Argument(help="A memory's id, or its beginning.")], json: Json = False) -> None:

@@ -47,18 +47,13 @@ def threads(
     )
     query |= {name: value for name, value in (("agent", agent), ("as_of", as_of)) if value}
     found = ask("GET", _PATH, query=query)
-    if json:
-        output.show_json(found)
-        return
-    if not found:
-        output.say("There are no such threads yet.")
-    output.table(
-        ("Id", "Title", "Status", "Weight", "Topics", "Messages"),
-        [
-            (row["id"], row["title"], row["status"], f"{row['weight']:.2f}", ", ".join(row["topics"]), row["messages"])
-            for row in found
-        ],
-    )
+    columns = ("Id", "Title", "Status", "Weight", "Topics", "Messages")
+    output.show_list(found, columns, _thread_row, json=json, empty="There are no such threads yet.")
+
+
+def _thread_row(thread: Mapping[str, Any]) -> tuple[object, ...]:
+    weight, topics = f"{thread['weight']:.2f}", ", ".join(thread["topics"])
+    return thread["id"], thread["title"], thread["status"], weight, topics, thread["messages"]
 
 
 def thread(

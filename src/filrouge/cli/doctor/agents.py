@@ -417,7 +417,7 @@ def _mcp(scene: Scene) -> CheckResult:
     used = [path for path, found in servers if any(map(_is_our_server, as_table(found).values()))]
     if scene.machine.has("mcp"):
         return ok(f"set up in {', '.join(used)}" if used else "its package is installed; no agent uses it")
-    remedy = f"Run `{installation.add('mcp>=2.3,<3')}`."
+    remedy = f"Run `{installation.install_command('mcp>=2.3,<3')}`."
     if used:
         return fail(f"{used[0]} uses `filrouge mcp`, but the package mcp is not installed", remedy)
     return warn("mcp is not installed", remedy)
@@ -541,7 +541,7 @@ def _what_init_wrote(scene: Scene) -> CheckResult:
     connections = list(_connections(scene, machine))
     plans = [(connection, _plan(scene, machine, connection)) for connection in connections]
     for connection, plan in plans:
-        for path, error in plan.troubles.items():
+        for path, error in plan.problems.items():
             return fail(
                 f"{connection.agent.title}: {path}: {error.message}",
                 f"Mend {path}; until then `--fix` does not change it.",

@@ -403,7 +403,7 @@ def _mend_spool(scene: Scene) -> list[str]:
 
 @check("Spool", "daemon", mend=_mend_spool)
 def _spool(scene: Scene) -> CheckResult:
-    number = len(inbox.waiting(scene.path(SPOOL)))
+    number = len(inbox.waiting_files(scene.path(SPOOL)))
     if number and scene.daemon.is_absent():
         return warn(f"{number} events wait for a daemon", "Run `filrouge daemon start`, or `filrouge doctor --fix`.")
     return ok(f"{number} events waiting")
@@ -438,7 +438,7 @@ def _unfinished(scene: Scene) -> CheckResult:
 def _mend_lost(scene: Scene) -> list[str]:
     if not (number := inbox.read_losses(scene.home).events):
         return []
-    inbox.clear(scene.home)
+    inbox.clear_losses(scene.home)
     return [f"set the count of {number} lost events back to 0"]
 
 

@@ -104,7 +104,9 @@ async def tokens_listed(request: Request) -> dict[str, Any]:
 async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
     """Create a token. Only this answer contains its secret."""
     parts = parts_of(request)
-    return await await_future(parts.writer.submit(lambda tx: repository.create_token(parts, tx, body.name, body.scope)))
+    return await await_future(
+        parts.writer.submit(lambda tx: repository.create_token(parts.clock, tx, body.name, body.scope))
+    )
 
 
 @router.delete("/api/tokens/{token_id}", responses=response_model(TokenAnswer, example=_EXAMPLE))
@@ -112,7 +114,7 @@ async def tokens_create(body: NewToken, request: Request) -> dict[str, Any]:
 async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Revoke a token or session. It is refused from now on."""
     parts = parts_of(request)
-    revoked = await await_future(parts.writer.submit(lambda tx: repository.revoke_token(parts, tx, token_id)))
+    revoked = await await_future(parts.writer.submit(lambda tx: repository.revoke_token(parts.clock, tx, token_id)))
     cast("TokenCache", request.app.state.keys).clear()
     return revoked
 
@@ -136,7 +138,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
             remedy="See `filrouge daemon status` for the reason, and the setting port.",
         )
     secret, until = await await_future(
-        parts.writer.submit(lambda tx: repository.create_login_link(parts, tx, body.scope))
+        parts.writer.submit(lambda tx: repository.create_login_link(parts.clock, tx, body.scope))
     )
     return {"url": f"{url}{LOGIN}{secret}", "expires_at": until}
 
@@ -150,7 +152,7 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
 async def tokens_sign_in(link: str, request: Request) -> Response:
     """Exchange a login link for a session cookie. Only this daemon's own pages can use the cookie."""
     parts = parts_of(request)
-    session = await await_future(parts.writer.submit(lambda tx: repository.redeem_login_link(parts, tx, link)))
+    session = await await_future(parts.writer.submit(lambda tx: repository.redeem_login_link(parts.clock, tx, link)))
     answer = RedirectResponse(SIGNED_IN, status_code=303, headers=_PAGE_HEADERS)
     answer.set_cookie(
         cookie_name(request.scope["server"][1] or 0),

@@ -15,10 +15,9 @@ from filrouge.capture.events import Event
 from filrouge.capture.models import Role
 from filrouge.context.models import Section
 from filrouge.context.service import build_for_hook, confirm, log, preview, result_json
-from filrouge.core.clock import new_id
+from filrouge.core.clock import Clock, new_id
 from filrouge.memories.models import Kind
 from filrouge.projects.repository import resolve_project
-from filrouge.runtime.services import Parts
 from filrouge.search.models import DeliveryOutcome
 from filrouge.server.admission import requires
 from filrouge.server.live import Confirmation, Delivery, handle_delivery
@@ -252,8 +251,8 @@ async def injecting_context_of(body: ContextBody, request: Request) -> dict[str,
     """Return the context for a prompt. It consists of the text, and the memories and notes in it."""
     parts = parts_of(request)
     project = await read_in_tx(request, lambda tx: resolve_project(tx, body.names)[1] or "")
-    event = _event(parts, body, "prompt", {"text": body.prompt})
-    result = await run_recall(parts, lambda _: build_for_hook(parts, event, project))
+    event = _event(parts.clock, body, "prompt", {"text": body.prompt})
+    result = await run_recall(parts.readers, lambda _: build_for_hook(parts, event, project))
     log(parts, result, delivered=not await request.is_disconnected())
     return result_json(result)
 
@@ -265,16 +264,16 @@ async def injecting_preview_of(body: PreviewBody, request: Request) -> dict[str,
     parts = parts_of(request)
     project = await read_in_tx(request, lambda tx: resolve_project(tx, body.names)[1] or "")
     if body.occasion == "start":
-        event = _event(parts, body, "session_start", {"source": body.opening}, body.cwd)
+        event = _event(parts.clock, body, "session_start", {"source": body.opening}, body.cwd)
     else:
-        event = _event(parts, body, "prompt", {"text": body.prompt}, body.cwd)
-    return result_json(await run_recall(parts, lambda _: preview(parts, event, project)), explained=True)
+        event = _event(parts.clock, body, "prompt", {"text": body.prompt}, body.cwd)
+    return result_json(await run_recall(parts.readers, lambda _: preview(parts, event, project)), explained=True)
 
 
 def _event(
-    parts: Parts, body: ContextBody, kind: Literal["session_start", "prompt"], data: dict[str, Any], cwd: str = ""
+    clock: Clock, body: ContextBody, kind: Literal["session_start", "prompt"], data: dict[str, Any], cwd: str = ""
 ) -> Event:
-    now = parts.clock.now()
+    now = clock.now()
     return Event(
         id=new_id(now),
         host=body.channel,

@@ -55,7 +55,7 @@ async def forgetting_receipts(
     """List the receipts of what was forgotten, newest first, each with whether its signature is valid."""
     parts = parts_of(request)
     max_rows = -1 if cursor else limit + 1
-    found = await read_in_tx(request, lambda tx: service.receipts(parts, tx, limit=max_rows))
+    found = await read_in_tx(request, lambda tx: service.receipts(parts.tombstones, tx, limit=max_rows))
     return page_of(request, response, found, limit=limit, cursor=cursor, by="at", name="receipt")
 
 
@@ -63,4 +63,4 @@ async def forgetting_receipts(
 async def forgetting_one_receipt(receipt_id: ReceiptId, request: Request) -> dict[str, Any]:
     """Return one receipt."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: service.receipt_of(parts, tx, receipt_id))
+    return await read_in_tx(request, lambda tx: service.receipt_of(parts.tombstones, tx, receipt_id))

@@ -383,7 +383,7 @@ async def jobs_retry(job_id: JobId, request: Request) -> dict[str, Any]:
 async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
     """Discard a dead job. Its subject stays unchanged."""
     parts = parts_of(request)
-    await in_thread(lambda: jobs.discard(parts, job_id))
+    await in_thread(lambda: jobs.discard(parts.writer, job_id))
     return {"success": True}
 
 

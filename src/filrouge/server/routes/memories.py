@@ -486,7 +486,7 @@ async def memory_search(
             found, _ = merge_notes(parts, tx, q, found, mode=mode, limit=limit, filters=filters)
         return found
 
-    return await run_recall(parts, find)
+    return await run_recall(parts.readers, find)
 
 
 @memory_router.post("/search", responses=response_model(SearchAnswer))
@@ -525,7 +525,7 @@ async def memory_ask(body: SearchBody, request: Request) -> dict[str, Any]:
             "message": "" if results else _NOTHING_KNOWN[language],
         }
 
-    return await run_recall(parts, find)
+    return await run_recall(parts.readers, find)
 
 
 @memory_router.get("/api/memory/settings", responses=response_model(SettingsAnswer))
@@ -601,7 +601,7 @@ class DoneAnswer(Answer):
 async def facts_one(key: str, request: Request, project: ProjectNames = None) -> dict[str, Any]:
     """Return the fact with a key. A memory without a key is addressed by its id."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: one_json(parts, tx, fact_of(parts, tx, key, project or [])))
+    return await read_in_tx(request, lambda tx: one_json(parts.clock, tx, fact_of(parts, tx, key, project or [])))
 
 
 @memory_router.patch("/api/memory/facts/{key:path}", responses=response_model(DoneAnswer, example={"success": True}))
@@ -887,7 +887,7 @@ async def concepts_concepts(
 ) -> list[dict[str, Any]]:
     """List the concepts of sessions, those found in the most sessions first."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: health.concepts(parts, tx, project or [], limit))
+    return await read_in_tx(request, lambda tx: health.concepts(parts.analyser, tx, project or [], limit))
 
 
 class CommandBody(BaseModel):

@@ -95,7 +95,7 @@ class JoinAnswer(Answer):
 async def projects_all_projects(request: Request) -> list[dict[str, Any]]:
     """List every project with its names and row counts, the most recently active first."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: service.list_projects(parts, tx))
+    return await read_in_tx(request, lambda tx: service.list_projects(parts.analyser, tx))
 
 
 @router.post("/api/memory/projects/aliases", responses=response_model(ProjectAnswer))

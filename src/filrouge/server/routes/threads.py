@@ -270,7 +270,9 @@ async def topics_topics(
     parts = parts_of(request)
 
     def find(tx: Tx) -> dict[str, Any]:
-        found = list_discussed_topics(parts, tx, user_id, timeframe, limit, min_mention_count, agent_id)
+        found = list_discussed_topics(
+            parts.clock, parts.analyser, tx, user_id, timeframe, limit, min_mention_count, agent_id
+        )
         return topics_json(found, timeframe)
 
     return await read_in_tx(request, find)
@@ -288,7 +290,7 @@ async def topics_timeline(
     parts = parts_of(request)
 
     def find(tx: Tx) -> dict[str, Any]:
-        found = get_conversation_timeline(parts, tx, user_id, limit, agent_id)
+        found = get_conversation_timeline(parts.clock, parts.analyser, tx, user_id, limit, agent_id)
         return timeline_json(found, language or language_of(parts, tx))
 
     return await read_in_tx(request, find)
@@ -458,7 +460,7 @@ async def bridges_add(body: BridgeBody, request: Request) -> dict[str, Any]:
 async def bridges_remove(bridge_id: BridgeId, request: Request) -> dict[str, Any]:
     """Remove a bridge permanently, and return it as it was."""
     parts = parts_of(request)
-    return await in_thread(lambda: bridge_service.remove_bridge(parts, bridge_id))
+    return await in_thread(lambda: bridge_service.remove_bridge(parts.clock, parts.writer, bridge_id))
 
 
 @bridges_router.get(
@@ -481,7 +483,7 @@ async def bridges_graph(
 
     def read(tx: Tx) -> dict[str, Any]:
         id_ = project_id(tx, project or [])
-        return bridge_service.graph(parts, tx, project=id_, everywhere=not project, limit=limit)
+        return bridge_service.get_graph(parts, tx, project=id_, everywhere=not project, limit=limit)
 
     found = await read_in_tx(request, read)
     if form == "json":

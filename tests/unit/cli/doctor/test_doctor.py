@@ -228,7 +228,9 @@ def told_everything(patient: Patient) -> str:
         store_events(parts, [prompt]).result(60)
         statement = f"For the record: the {CANARIES['memory']} leaves at nine."
         remember(parts, statement, names=(), scope="user", host="cli")
-        secret: str = parts.writer.run(lambda tx: create_token(parts, tx, CANARIES["token name"], "write"))["token"]
+        secret: str = parts.writer.run(lambda tx: create_token(parts.clock, tx, CANARIES["token name"], "write"))[
+            "token"
+        ]
         idle(parts)
         back_up(patient.home, "hand", SystemClock().now())
     patient.sql(
