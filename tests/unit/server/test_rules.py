@@ -44,7 +44,7 @@ def test_what_cannot_be_done_is_refused_with_the_way_out(api: Api) -> None:
     one = added(api)
     for method, path, body, status, said in (
         ("POST", "/api/memory/rules", {"text": SAID, "project": [SHOP]}, 400, "says that already"),
-        ("POST", "/api/memory/rules", {"text": SAID}, 400, "no project"),
+        ("POST", "/api/memory/rules", {"text": SAID}, 400, "not a project"),
         ("PATCH", f"/api/memory/rules/{one['id']}", {}, 400, "nothing to change"),
         ("PATCH", "/api/memory/rules/nobody", {"enabled": False}, 404, "nobody"),
         ("DELETE", "/api/memory/rules/nobody", None, 404, "nobody"),
