@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from inspect import isfunction
 from typing import Annotated, Any, Final, NoReturn, cast, get_args, get_type_hints
 from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
 
@@ -430,6 +431,10 @@ def _marks_of(dependant: Any) -> _Marks:
 
 @cache
 def _hints_of(function_or_model: Any) -> dict[str, Any]:
+    """Return the type hints by name. A signature set on a function comes before its own, as in FastAPI."""
+    signature = getattr(function_or_model, "__signature__", None) if isfunction(function_or_model) else None
+    if signature is not None:
+        return {name: parameter.annotation for name, parameter in signature.parameters.items()}
     return get_type_hints(function_or_model, include_extras=True)
 
 

@@ -59,6 +59,9 @@ def test_threads_turns_and_bridges_in_path_query_and_body(api: Api) -> None:
     bridge = api.ask("POST", "/api/memory/bridges", {"source": one, "target": other, "type": "supports"}).value
     assert {bridge["source"], bridge["target"]} == set(threads[:2])
     assert bridge in api.get(f"/api/memory/bridges?thread={one}&type=supports")
+    short = shortest(threads[0], threads)
+    in_thread = [api.get(f"/api/memory/facts?thread={id_}") for id_ in (short, threads[0])]
+    assert in_thread[0] == in_thread[1] != []
     turns = [turn["id"] for turn in api.get(f"/api/memory/threads/{one}")["turns_shown"]]
     turn = turns[0]
     assert api.get(f"/api/memory/turns/{turn[:20]}/thread")["thread_id"] == threads[0]
