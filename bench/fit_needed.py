@@ -39,7 +39,7 @@ from filrouge.capture.service import store_events
 from filrouge.context.service import preview
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.runtime.services import Parts
-from filrouge.search.ranking import WEIGHTS, NeedFeatures, anything_needed, need_inputs, need_probabilities
+from filrouge.search.ranking import NEED_WEIGHTS, NeedFeatures, anything_needed, need_inputs, need_probabilities
 from filrouge.search.service import Question, recall
 from filrouge.testing import idle, running
 
@@ -123,7 +123,7 @@ def nearest(row: Row) -> float:
 
 def fitted(rows: Sequence[Row]) -> dict[str, float]:
     """The weights for these rows."""
-    names = [name for name in WEIGHTS if name != "one"]
+    names = [name for name in NEED_WEIGHTS if name != "one"]
     here = [row for row in rows if row["kind"] != "elsewhere"]
     table = [[one[name] for name in names] for row in here for one in need_inputs(found_of(row))]
     wanted = [1.0 if hit["expected"] else ACCEPTED * hit["accepted"] for row in here for hit in row["hits"]]

@@ -28,7 +28,7 @@ from filrouge.providers.models import EmbeddingSpace
 from filrouge.search.analyser import TextAnalyser
 from filrouge.search.models import FEATURE_NAMES
 from filrouge.search.ranking import (
-    JUDGED,
+    MAX_KNOWN_RESULTS,
     Bridging,
     RelevanceFeatures,
     TurnFeatures,
@@ -114,7 +114,7 @@ class Gathered:
     def signs(self, weights: NDArray[np.float64], space: EmbeddingSpace) -> tuple[list[int], list[RelevanceFeatures]]:
         """The first results by these weights, and what speaks for each."""
         scores = self.features @ weights
-        first = [int(place) for place in np.argsort(-scores, kind="stable")[:JUDGED]]
+        first = [int(place) for place in np.argsort(-scores, kind="stable")[:MAX_KNOWN_RESULTS]]
         parts = softmax([float(score) for score in scores])
         column = {name: at for at, name in enumerate(FEATURE_NAMES)}
         found: list[RelevanceFeatures] = []
@@ -191,7 +191,9 @@ class Haystack:
             words=words[shown].astype(np.float32),
             vectors=self._means[shown],
             nearest=nearest[shown],
-            before=np.array([places.get(place - 1, -1) if self._together(place, place - 1) else -1 for place in shown]),
+            previous=np.array(
+                [places.get(place - 1, -1) if self._together(place, place - 1) else -1 for place in shown]
+            ),
         )
         found: TurnFeatures = turn_features(
             TurnQuestion(text=asked, vector=vector, times=parse_times(asked, at.date())), spoken

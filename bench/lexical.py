@@ -30,7 +30,7 @@ from filrouge.core.clock import SystemClock, from_epoch, new_id
 from filrouge.core.scope import Scope
 from filrouge.runtime.sqlite import Database
 from filrouge.search.analyser import TextAnalyser, any_of
-from filrouge.search.ranking import Collection, Okapi, bm25
+from filrouge.search.ranking import CollectionStatistics, Okapi, bm25
 from filrouge.search.repository import FullTextIndex
 
 SETS: Final = ("locomo", "piaf", "fquad", "scifact")
@@ -130,7 +130,7 @@ def ask(database: Database, analyser: TextAnalyser, question: str, ways: Sequenc
     words = FullTextIndex(database.tx, analyser, "turn")
     totals = words.totals()
     frequencies = words.frequencies([form for forms in terms for form in forms])
-    collection = Collection(rows=totals.rows, mean=totals.mean, frequencies=frequencies)
+    collection = CollectionStatistics(rows=totals.rows, mean=totals.mean, frequencies=frequencies)
     texts = database.tx.all("turns.searched", {"ids": json.dumps([row["id"] for row in rows])})
     tokens = {row["id"]: analyser.tokens(row["text"]).split() for row in texts}
     candidates = {row["id"]: tokens[row["id"]] for row in rows}

@@ -1,11 +1,13 @@
 """Source: memories and passages of earlier conversations that are relevant to the prompt, and rules.
 
-Nothing is offered unless the probability that anything about the prompt is known reaches the threshold. If the
-embedder was trained on what prompts need, the probability that the prompt needs anything counts instead. Then each
-memory is judged by the probability that the prompt needs it (`search.ranking`). Memories and passages share the
-available lines. A memory replaces the turns that prove it, since it is shorter and proven; in a chat between people
-the turn is shown instead, since it says who spoke. A rule qualifies like any memory, or because it concerns the kind
-of work that the prompt asks for; if that work is specific, even if nothing is known.
+If the probability that anything about the prompt is known is below the threshold, all candidates are offered as
+refused, except rules about specific work that the prompt asks for. If the embedder was trained on what prompts need,
+the probability that the prompt needs anything counts instead, and each memory is judged by the probability that the
+prompt needs it (`search.ranking`).
+
+Memories and passages share the available lines. A memory replaces the turns that prove it, because it is shorter. In a
+chat between people the turn replaces the memory, because it says who spoke. A rule is shown if it is relevant like any
+memory, or if it concerns the kind of work that the prompt asks for.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
+from filrouge.context.block import MAX_ITEM
 from filrouge.context.models import USER_TRUST, Candidate, Section
 from filrouge.context.request import ContextRequest
 from filrouge.core import lazy_re as re
@@ -27,9 +30,17 @@ from filrouge.extraction.intents import SPECIFIC_KINDS, Work, kinds_of_prompt, k
 from filrouge.memories.models import MIN_CONFIDENCE_INJECT, SUMS, Filters, Memory
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.models import Hit, Omission, Ranking, Refusal
-from filrouge.search.ranking import MIN_PROBABILITY, EndedMemory, anything_needed, is_outdated, speaker_of, topic_words
+from filrouge.search.ranking import (
+    MIN_NEED_PROBABILITY,
+    EndedMemory,
+    anything_needed,
+    is_outdated,
+    speaker_of,
+    topic_words,
+)
 from filrouge.search.repository import Row, turns_with_neighbours
-from filrouge.search.service import MAX_QUERY_CHARACTERS, Question, TurnFilter, recall, search_turns
+from filrouge.search.retrievers import MAX_QUERY_CHARACTERS
+from filrouge.search.service import Question, TurnFilter, recall, search_turns
 
 # Passages: selects from ranked turns and memories the few lines most likely to answer the prompt.
 #
@@ -40,7 +51,7 @@ from filrouge.search.service import MAX_QUERY_CHARACTERS, Question, TurnFilter, 
 
 #: Turns of one conversation at most this many positions apart share a line; a gap is marked.
 MAX_GAP: Final = 3
-#: Extra cost of a new line in characters: its mark with time and source, and the use of one of about four lines.
+#: Extra cost of a new line, in characters: it needs a prefix with time and source, and takes one of about four lines.
 _LINE_COST: Final = 100
 #: Turns longer than `MAX_UNCUT` characters are cut to at most `MAX_EXCERPT` characters.
 MAX_UNCUT: Final = 400
@@ -66,8 +77,8 @@ class PassageItem:
         conversation: turns with equal values may share a line; for a memory its own id, since it stands alone.
         position: the position of a turn in its conversation.
         text: the text to show, one line.
-        answers: for a reply, the id and the shown text of the prompt it answers; omitted if that prompt is shown
-            anyway.
+        answered_prompt: for a reply, the id of the prompt it answers and the text that is shown of it; not used if that
+            prompt has a place in the passage itself.
         probability: the probability that it contains what was asked.
         may_open_line: it may have its own line; otherwise it can only join one.
         words: its words, for detecting repetition.
@@ -79,7 +90,7 @@ class PassageItem:
     text: str
     probability: float
     words: frozenset[str] = field(default_factory=frozenset[str])
-    answers: tuple[str, str] | None = None
+    answered_prompt: tuple[str, str] | None = None
     may_open_line: bool = True
 
 
@@ -93,14 +104,14 @@ class Passage:
     def text(self) -> str:
         """The texts of its turns, with a mark where turns are left out."""
         shown_ids = {item.id for item in self.items}
-        parts: list[str] = []
-        for before, item in zip([None, *self.items], self.items, strict=False):
-            if before:
-                parts.append(_ADJACENT if item.position - before.position == 1 else _GAP)
-            if item.answers and item.answers[0] not in shown_ids:
-                parts += [item.answers[1], _ADJACENT]
-            parts.append(item.text)
-        return "".join(parts)
+        texts: list[str] = []
+        for previous, item in zip([None, *self.items], self.items, strict=False):
+            if previous:
+                texts.append(_ADJACENT if item.position - previous.position == 1 else _GAP)
+            if item.answered_prompt and item.answered_prompt[0] not in shown_ids:
+                texts += [item.answered_prompt[1], _ADJACENT]
+            texts.append(item.text)
+        return "".join(texts)
 
     @property
     def size(self) -> int:
@@ -114,38 +125,40 @@ class Passage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
-    """The chosen lines, best first, and for each candidate left out the reason, by its id."""
+class ChosenPassages:
+    """The chosen lines, best first, and for each item left out the reason, by its id."""
 
     passages: tuple[Passage, ...]
-    refused: dict[str, Omission]
+    omissions: dict[str, Omission]
 
 
-def choose(items: Sequence[PassageItem], *, max_characters: int, max_lines: int, max_line: int, mark: int) -> Selection:
+def choose(
+    items: Sequence[PassageItem], *, max_characters: int, max_lines: int, max_line: int, prefix: int
+) -> ChosenPassages:
     """Choose the passages to show.
 
     Args:
-        max_characters: maximum characters of all lines together, including their marks.
+        max_characters: maximum characters of all lines together, including their prefixes.
         max_lines: maximum number of lines.
         max_line: maximum characters of one line's text.
-        mark: characters of a line's mark.
+        prefix: characters of a line's prefix (time and source).
     """
     lines: list[Passage] = []
-    refused: dict[str, Omission] = {}
+    omissions: dict[str, Omission] = {}
     remaining = {item.id: item for item in items}
     while remaining:
         for id_ in [id_ for id_, item in remaining.items() if _repeats_any(item, lines)]:
-            refused[id_] = "repeats a shown item"
+            omissions[id_] = "repeats a shown item"
             del remaining[id_]
-        used = sum(line.size + mark for line in lines)
+        used = sum(line.size + prefix for line in lines)
         best: tuple[float, str, int | None, Passage] | None = None
         for id_, item in remaining.items():
             index, line, added = _best_line_for(item, lines, max_line)
             if index is None and (len(lines) >= max_lines or not item.may_open_line):
                 continue
-            if line.size > max_line or used + added + (mark if index is None else 0) > max_characters:
+            if line.size > max_line or used + added + (prefix if index is None else 0) > max_characters:
                 continue
-            # Filling a gap may cost nothing, because the gap's mark goes away.
+            # Filling a gap may cost nothing, because the mark of the gap goes away.
             density = item.probability / max(1, added + (_LINE_COST if index is None else 0))
             if best is None or (density, id_) > best[:2]:
                 best = (density, id_, index, line)
@@ -158,10 +171,10 @@ def choose(items: Sequence[PassageItem], *, max_characters: int, max_lines: int,
     for id_, item in remaining.items():
         index, _, _ = _best_line_for(item, lines, max_line)
         beyond = index is None and len(lines) >= max_lines
-        refused[id_] = (
+        omissions[id_] = (
             "beyond the limit" if beyond else "over the budget" if item.may_open_line else "below the threshold"
         )
-    return Selection(passages=tuple(sorted(lines, key=lambda line: -line.value)), refused=refused)
+    return ChosenPassages(passages=tuple(sorted(lines, key=lambda line: -line.value)), omissions=omissions)
 
 
 def excerpt(
@@ -212,10 +225,10 @@ def _best_line_for(item: PassageItem, lines: Sequence[Passage], max_line: int) -
 
 
 def _repeats_any(item: PassageItem, lines: Sequence[Passage]) -> bool:
-    return any(_repeats(item, other) for line in lines for other in line.items)
+    return any(_is_repeat(item, other) for line in lines for other in line.items)
 
 
-def _repeats(item: PassageItem, other: PassageItem) -> bool:
+def _is_repeat(item: PassageItem, other: PassageItem) -> bool:
     shorter = min(len(item.words), len(other.words))
     return shorter > 2 and len(item.words & other.words) >= _DUPLICATE_SHARE * shorter
 
@@ -273,20 +286,20 @@ _MAX_SESSION_TURNS: Final = 3
 _MAX_ENDED_MEMORIES: Final = 200
 #: Maximum characters shown of the prompt that a reply answers.
 _MAX_PROMPT_CHARS: Final = 120
-#: In a chat between people, an answer is often spread over many short turns. So these shares of the usual threshold are
-#: enough for a turn to open its own line, and to join another line.
-_TO_OPEN: Final = 0.1
-_TO_JOIN: Final = 0.04
+#: In a chat between people, an answer is often spread over many short turns. So a turn opens its own line from the
+#: first of these shares of the usual threshold on, and joins another line from the second on.
+_OPEN_SHARE: Final = 0.1
+_JOIN_SHARE: Final = 0.04
 _ROLE_PREFIX: Final = {"user": "User: ", "assistant": "Assistant: "}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankedTurn:
-    """One turn.
+    """A turn found for the prompt, and whether it may be shown.
 
     Attributes:
-        memories: the ids of the live memories that it proves.
-        answers: the ids of the live memories proved by the prompt that it answers.
+        memory_ids: the live memories that it proves.
+        prompt_memory_ids: the live memories that are proved by the prompt it answers.
         item: the turn as an item of a passage.
         names_speakers: speakers are named in it, so it belongs to a chat between people.
         refused: why it may not be shown, or empty.
@@ -295,17 +308,18 @@ class RankedTurn:
     turn: Turn
     hit: Hit
     item: PassageItem
-    memories: frozenset[str]
-    answers: frozenset[str]
+    memory_ids: frozenset[str]
+    prompt_memory_ids: frozenset[str]
     names_speakers: bool
     refused: Refusal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankedTurns:
-    """All turns, best first; `known` and `notices` as in a `Ranking`.
+    """All turns for a prompt; `known` and `notices` as in a `Ranking`.
 
     Attributes:
+        turns: those that the search found, best first, then turns cited by a memory, by id.
         in_context: the first turns found from this session, which are already in the agent's context.
     """
 
@@ -336,7 +350,7 @@ def turn_candidates(
 
     def showable(ids: Sequence[str]) -> Collection[str]:
         found_ids.update(dict.fromkeys(ids))
-        return _showable(tx, request, ids, since)
+        return _real_messages(tx, request, ids, since)
 
     ranking = search_turns(
         parts, tx, replace(question, limit=MAX_TURNS), TurnFilter(permitted_ids=showable, permits=_says_something)
@@ -355,29 +369,31 @@ def turn_candidates(
     turns: list[RankedTurn] = []
     for hit, turn in found:
         words, prompt = topic_words(turn.text), prompts.get(turn.id)
-        own_memories, answered = proved.get(turn.id, {}), proved.get(prompt["id"], {}) if prompt else {}
+        states, prompt_states = proved.get(turn.id, {}), proved.get(prompt["id"], {}) if prompt else {}
         names_speakers = neighbours.names_speakers(turn.id)
         if turn.id in others and not names_speakers:
             continue
         refused: Refusal = ""
-        if any(state != "live" for state in [*own_memories.values(), *answered.values()]):
+        if any(state != "live" for state in [*states.values(), *prompt_states.values()]):
             refused = "its memory is no longer valid"
-        elif not own_memories and is_outdated(words, turn.at, ended):
+        elif not states and is_outdated(words, turn.at, ended):
             refused = "repeats an outdated memory"
-        elif turn.id in others or hit.relevance < min_probability * (_TO_JOIN if names_speakers else 1.0):
+        elif turn.id in others or hit.relevance < min_probability * (_JOIN_SHARE if names_speakers else 1.0):
             refused = "below the threshold"
         conversation, position = neighbours.position(turn.id)
         item = PassageItem(
             id=turn.id,
             conversation=conversation,
             position=position,
-            text=_line(turn.role, turn.text, question_words, names_speakers=names_speakers),
+            text=_turn_text(turn.role, turn.text, question_words, names_speakers=names_speakers),
             probability=hit.relevance,
-            may_open_line=hit.relevance >= min_probability * (_TO_OPEN if names_speakers else 1.0),
+            may_open_line=hit.relevance >= min_probability * (_OPEN_SHARE if names_speakers else 1.0),
             words=words,
-            answers=(
+            answered_prompt=(
                 prompt["id"],
-                _line("user", prompt["text"], question_words, names_speakers=False, max_characters=_MAX_PROMPT_CHARS),
+                _turn_text(
+                    "user", prompt["text"], question_words, names_speakers=False, max_characters=_MAX_PROMPT_CHARS
+                ),
             )
             if prompt
             else None,
@@ -387,8 +403,8 @@ def turn_candidates(
                 turn=turn,
                 hit=hit,
                 item=item,
-                memories=_live(own_memories),
-                answers=_live(answered),
+                memory_ids=_live_ids(states),
+                prompt_memory_ids=_live_ids(prompt_states),
                 names_speakers=names_speakers,
                 refused=refused,
             )
@@ -407,7 +423,7 @@ def last_words(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequen
 
     Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
     """
-    allowed = _showable(tx, request, ids, compacted(tx, request))
+    allowed = _real_messages(tx, request, ids, compacted(tx, request))
     turns = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
     prompts = [index for index, turn in enumerate(turns) if turn.role == "user"]
     if not prompts:
@@ -423,20 +439,27 @@ def last_words(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequen
     return [] if has_ended or outdated or of_other_agent else last
 
 
-def _showable(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *, inside: bool = False) -> set[str]:
-    """The ids of real prompts and replies outside the session's current context; with `inside`, those in it."""
-    context = {
-        "host": request.host, "session_id": request.session, "since": since, "here": inside, "user_id": request.user,
+def _real_messages(
+    tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *, in_context: bool = False
+) -> set[str]:
+    """The ids of real prompts and replies outside the session's current context; with `in_context`, those in it.
+
+    Args:
+        since: when the session's context was last compacted (`compacted`).
+    """
+    parameters = {
+        "host": request.host, "session_id": request.session, "since": since, "here": in_context,
+        "user_id": request.user,
     }  # fmt: skip
-    return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **context})}
+    return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **parameters})}
 
 
 def _in_context(
     parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequence[str], since: str
 ) -> tuple[Turn, ...]:
     """The first of these turns that are in the agent's context, except the prompt itself."""
-    inside = _showable(tx, request, ids, since, inside=True)
-    turns = parts.turns(tx).get([id_ for id_ in ids if id_ in inside][: _MAX_SESSION_TURNS + 1])
+    ids_in_context = _real_messages(tx, request, ids, since, in_context=True)
+    turns = parts.turns(tx).get([id_ for id_ in ids if id_ in ids_in_context][: _MAX_SESSION_TURNS + 1])
     return tuple(turn for turn in turns if turn.text.strip() != request.prompt.strip())[:_MAX_SESSION_TURNS]
 
 
@@ -444,7 +467,7 @@ def _says_something(turn: Turn) -> bool:
     return turn.role == "assistant" or bool(speaker_of(turn.text)) or states_anything(turn.text)
 
 
-def _line(
+def _turn_text(
     role: str, text: str, question_words: frozenset[str], *, names_speakers: bool, max_characters: int = 0
 ) -> str:
     def weigh(sentence: str) -> float:
@@ -455,14 +478,14 @@ def _line(
     return line if names_speakers else _ROLE_PREFIX[role] + line
 
 
-def _live(states: Mapping[str, str]) -> frozenset[str]:
+def _live_ids(states: Mapping[str, str]) -> frozenset[str]:
     return frozenset(id_ for id_, state in states.items() if state == "live")
 
 
-def memories_of_turns(tx: Tx, turns: Sequence[str]) -> dict[str, dict[str, str]]:
+def memories_of_turns(tx: Tx, turn_ids: Sequence[str]) -> dict[str, dict[str, str]]:
     """By turn id: the memories it proves, with their state; memories waiting for review are left out."""
     found: dict[str, dict[str, str]] = {}
-    for row in tx.all("evidence.proving", {"turns": json.dumps(turns)}):
+    for row in tx.all("evidence.proving", {"turns": json.dumps(turn_ids)}):
         found.setdefault(row["turn_id"], {})[row["memory_id"]] = row["state"]
     return found
 
@@ -482,14 +505,14 @@ class _Neighbours:
             return agent is None or (row["agent"] or row["channel"]) == agent
 
         window = turns_with_neighbours(tx, ids, MAX_GAP, passes_filter)
-        self._rows, self._before = window.rows, window.before
+        self._rows, self._previous = window.rows, window.previous
         self._index: Mapping[str, int] = {row["id"]: index for index, row in enumerate(self._rows)}
 
     def position(self, id_: str) -> tuple[str, int]:
         """The conversation, identified by its first known turn, and how many turns come before."""
         path = [self._index[id_]]
-        while self._before[path[-1]] >= 0:
-            path.append(self._before[path[-1]])
+        while self._previous[path[-1]] >= 0:
+            path.append(self._previous[path[-1]])
         return self._rows[path[-1]]["id"], len(path) - 1
 
     def names_speakers(self, id_: str) -> bool:
@@ -501,9 +524,9 @@ class _Neighbours:
 
     def prompt(self, id_: str) -> Row | None:
         """The last user turn before a turn, or None."""
-        index = self._before[self._index[id_]]
+        index = self._previous[self._index[id_]]
         while index >= 0 and self._rows[index]["role"] != "user":
-            index = self._before[index]
+            index = self._previous[index]
         return self._rows[index] if index >= 0 else None
 
 
@@ -515,7 +538,7 @@ def candidate_of(
         id=memory.id,
         kind=memory.kind,
         section=section,
-        text=memory.text or f"{memory.key}: {memory.value}",
+        text=_shown_text(memory),
         said=memory.last_mention or memory.created_at,
         source=memory.scope.channel,
         verified=memory.trust >= USER_TRUST,
@@ -581,15 +604,16 @@ def _may_be_shown(memory: Memory, request: ContextRequest) -> bool:
     return in_scope and allowed and is_certain and memory.kind != "rule" and memory.kind not in SUMS
 
 
-#: Share of the block's threshold that each item must reach.
+#: Share of the threshold for a whole block that a turn must reach, and a memory unless memories are judged by need. The
+#: user's threshold counts as at least `_MIN_THRESHOLD` here.
 SHARE_OF_THRESHOLD: Final = 0.1
 #: If memories are judged by need (`bench/results/needed.md`), a turn of an agent's session is shown from this
 #: probability on, or if it contains this share of the prompt's words: then the same was asked before.
-_TURN_THRESHOLD: Final = 0.7
+_MIN_AGENT_TURN: Final = 0.7
 _REPEAT_COVERAGE: Final = 0.6
 #: Probability that such a turn helps, as a share of the probability that it contains what was asked.
 _TURN_DISCOUNT: Final = 0.6
-#: Share of the best memory's probability that others must reach; in a small home even the second best stands out.
+#: Share of the best memory's probability that others must reach; in a small store even the second best stands out.
 _MIN_SHARE_OF_BEST: Final = 0.4
 #: For a prompt that asks for work, the share of the memory threshold that a rule must reach.
 _RULE_SHARE_FOR_WORK: Final = 0.5
@@ -603,62 +627,64 @@ _GENERAL_RULE: Final = 0.3
 _NOVELTY: Final = 0.5
 #: Reasons for refusal that only mean a lack of room.
 _NO_ROOM: Final = ("over the budget", "beyond the limit")
-MAX_LINE: Final = 500
-"""Characters of one line."""
-#: Characters of a block besides its lines, and of a line besides its text.
+#: Characters of a block besides its lines, and of a line's prefix.
 _FRAME_CHARS: Final = 450
-_MARK_CHARS: Final = 34
+_PREFIX_CHARS: Final = 34
 #: Share of the budget that may always be used, even if frame and rules leave less.
 _MIN_BUDGET_SHARE: Final = 0.4
 
 
 def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
-    """The candidates recalled for the prompt, most valuable first, then the refused ones."""
+    """The candidates recalled for the prompt: rules, then passages with the best first, then the refused candidates."""
     question = _question(request)
     threshold = request.settings.auto_retrieve_min_score
     base_threshold = max(threshold, _MIN_THRESHOLD)
-    turn_threshold = base_threshold * SHARE_OF_THRESHOLD
+    item_threshold = base_threshold * SHARE_OF_THRESHOLD
     ranking = recall(parts, tx, question)
     memory_threshold = (
-        max(base_threshold * MIN_PROBABILITY / _MIN_THRESHOLD, ranking.hits[0].relevance * _MIN_SHARE_OF_BEST)
+        max(base_threshold * MIN_NEED_PROBABILITY / _MIN_THRESHOLD, ranking.hits[0].relevance * _MIN_SHARE_OF_BEST)
         if ranking.by_need
-        else turn_threshold
+        else item_threshold
     )
     recalled = _relevant_memories(parts, tx, ranking, memory_threshold)
-    ranked = turn_candidates(parts, tx, request, question, recalled.cited, min_probability=turn_threshold)
+    ranked_turns = turn_candidates(parts, tx, request, question, recalled.cited, min_probability=item_threshold)
     if ranking.by_need:
-        turns = tuple(_by_need(turn, max(threshold, _TURN_THRESHOLD)) for turn in ranked.turns)
-        ranked = replace(ranked, turns=turns)
-    request.notices.extend(dict.fromkeys([*ranking.notices, *ranked.notices]))
-    known = max(ranking.known, ranked.known)
-    scores = {"known": round(known, 4)}
+        turns = tuple(_apply_need_rules(turn, max(threshold, _MIN_AGENT_TURN)) for turn in ranked_turns.turns)
+        ranked_turns = replace(ranked_turns, turns=turns)
+    request.notices.extend(dict.fromkeys([*ranking.notices, *ranked_turns.notices]))
+    known = max(ranking.known, ranked_turns.known)
+    scores, is_known = {"known": round(known, 4)}, known >= threshold
     if ranking.by_need:
-        known = anything_needed(max(hit.needed or 0.0 for hit in ranking.hits), known)
-        scores["anything"] = round(known, 4)
-    selection = _PromptSelection(
+        anything = anything_needed(max(hit.needed or 0.0 for hit in ranking.hits), known)
+        scores["anything"], is_known = round(anything, 4), anything >= threshold
+    candidates = _PromptCandidates(
         ranking=ranking,
-        ranked_turns=ranked,
-        same_turn=same_turn_memories(parts, tx, request, recalled.memories) if known >= threshold else {},
+        ranked_turns=ranked_turns,
+        same_turn=same_turn_memories(parts, tx, request, recalled.memories) if is_known else {},
         work_rules=rules_for_work(parts, tx, request),
         question_words=topic_words(question.text),
         asks_for_work=bool(kinds_of_prompt(request.prompt)),
-        is_known=known >= threshold,
+        is_known=is_known,
         threshold=threshold,
         memory_threshold=memory_threshold,
         scores=scores,
     )
     budget = request.settings.budget
-    max_characters = max(budget - _FRAME_CHARS - selection.rules_size, int(budget * _MIN_BUDGET_SHARE))
+    max_characters = max(budget - _FRAME_CHARS - candidates.rules_size, int(budget * _MIN_BUDGET_SHARE))
     max_lines = request.settings.auto_retrieve_max_results
     limits = {
-        "max_characters": max_characters, "max_lines": max_lines, "max_line": MAX_LINE, "mark": _MARK_CHARS,
+        "max_characters": max_characters, "max_lines": max_lines, "max_line": MAX_ITEM, "prefix": _PREFIX_CHARS,
     }  # fmt: skip
-    selection.limit_texts(min(MAX_LINE, max_characters - _MARK_CHARS))
-    choice = choose(selection.items, **limits)
-    if selection.offer_turns_again(choice.refused):  # a memory that replaced a turn has no room
-        choice = choose(selection.items, **limits)
-    chosen = [selection.candidate(passage) for passage in choice.passages]
-    return [*selection.rules, *chosen, *selection.refused(choice.refused), *map(_said_in_session, ranked.in_context)]
+    candidates.limit_texts(min(MAX_ITEM, max_characters - _PREFIX_CHARS))
+    chosen = choose(candidates.items, **limits)
+    if candidates.offer_turns_again(chosen.omissions):  # a memory that replaced a turn has no room
+        chosen = choose(candidates.items, **limits)
+    return [
+        *candidates.rules,
+        *map(candidates.candidate, chosen.passages),
+        *candidates.refused_candidates(chosen.omissions),
+        *map(_said_in_session, ranked_turns.in_context),
+    ]
 
 
 def _question(request: ContextRequest) -> Question:
@@ -668,7 +694,7 @@ def _question(request: ContextRequest) -> Question:
         text=request.prompt[:MAX_QUERY_CHARACTERS],
         project=request.project,
         user=request.user,
-        private=True,
+        own_only=True,
         by_need=True,
         filters=Filters(agent=request.agent, user=other_user),
     )
@@ -692,7 +718,7 @@ def _relevant_memories(parts: StoreContext, tx: Tx, ranking: Ranking, min_releva
     return _Recalled(memories=found, cited=cited)
 
 
-class _PromptSelection:
+class _PromptCandidates:
     """All memories and turns for a prompt, with the reasons of the refused ones.
 
     Args:
@@ -702,7 +728,8 @@ class _PromptSelection:
         work_rules: rules about the work that the prompt asks for.
         question_words: the words of the prompt; a long memory is cut to the part with most of them.
         asks_for_work: the prompt asks for work on the code.
-        is_known: the probability that anything about the prompt is known reaches the threshold.
+        is_known: the probability that anything about the prompt is known, or, where memories are judged by need, that
+            the prompt needs anything, reaches the threshold.
         threshold: the user's threshold for a whole block.
         memory_threshold: memories with a lower relevance are refused.
         scores: logged with every candidate.
@@ -726,20 +753,20 @@ class _PromptSelection:
         self._same_turn = same_turn
         self._work_rules = work_rules
         self._question_words = question_words
-        self._max_text = MAX_LINE
-        #: By turn id, the memories shown instead of it.
+        self._max_text = MAX_ITEM
+        #: By turn id, the ids of the memories shown instead of it.
         self._replaced_by: dict[str, set[str]] = {}
         self._reasons: dict[str, Refusal] = {}
         self._hits: dict[str, Hit] = {}
         self._memories: dict[str, Memory] = {}
         self._turns: dict[str, RankedTurn] = {ranked.turn.id: ranked for ranked in ranked_turns.turns}
         self._probabilities: dict[str, float] = {id_: turn.item.probability for id_, turn in self._turns.items()}
-        by_work = ranking.by_need and asks_for_work
+        has_eased_rules = ranking.by_need and asks_for_work
         for hit in sorted(ranking.hits, key=lambda hit: (-round(hit.relevance, 6), -hit.score)):
             if isinstance(hit.item, Memory):
                 self._hits[hit.id], self._memories[hit.id] = hit, hit.item
                 self._probabilities[hit.id] = hit.relevance
-                is_work_rule = hit.item.kind == "rule" and by_work
+                is_work_rule = hit.item.kind == "rule" and has_eased_rules
                 min_relevance = memory_threshold * _RULE_SHARE_FOR_WORK if is_work_rule else memory_threshold
                 self._reasons[hit.id] = _refusal(hit, hit.item, min_relevance, is_known=is_known)
         for id_, (rule, kinds) in work_rules.items():
@@ -758,19 +785,19 @@ class _PromptSelection:
                 self._reasons |= {
                     other.id: "shown on another memory's line" for other in others if other.id in self._hits
                 }
-        self.rules = [self._memory(memory) for memory in self._live(rules=True)]
+        self.rules = [self._memory_candidate(memory) for memory in self._not_refused(rules=True)]
 
     @property
     def rules_size(self) -> int:
         """Characters of the rules' lines."""
-        return sum(min(len(rule.text), MAX_LINE) + _MARK_CHARS for rule in self.rules)
+        return sum(min(len(rule.text), MAX_ITEM) + _PREFIX_CHARS for rule in self.rules)
 
     @property
     def items(self) -> list[PassageItem]:
-        """What may be shown: live memories except rules, then turns."""
+        """What may be shown: memories without a refusal, except rules, then turns without one."""
         turns = [(id_, turn) for id_, turn in self._turns.items() if not self._reasons[id_]]
         return [
-            *(self._item(memory) for memory in self._live(rules=False)),
+            *(self._memory_item(memory) for memory in self._not_refused(rules=False)),
             *(replace(turn.item, probability=self._probabilities[id_]) for id_, turn in turns),
         ]
 
@@ -778,25 +805,25 @@ class _PromptSelection:
         """Limit the text of memories to that many characters."""
         self._max_text = max_text
 
-    def offer_turns_again(self, refused: Mapping[str, Omission]) -> bool:
+    def offer_turns_again(self, omissions: Mapping[str, Omission]) -> bool:
         """Offer turns again if all memories that replaced them lack room; True if there are any.
 
         Those memories keep the reason given here.
         """
         no_room: dict[str, Refusal] = {
-            id_: why for id_, why in refused.items() if id_ in self._memories and why in _NO_ROOM
+            id_: why for id_, why in omissions.items() if id_ in self._memories and why in _NO_ROOM
         }
-        offered = [turn for turn, memories in self._replaced_by.items() if memories <= no_room.keys()]
-        for turn in offered:
-            self._reasons[turn] = ""
-            self._reasons |= {id_: no_room[id_] for id_ in self._replaced_by[turn]}
+        offered = [turn_id for turn_id, memory_ids in self._replaced_by.items() if memory_ids <= no_room.keys()]
+        for turn_id in offered:
+            self._reasons[turn_id] = ""
+            self._reasons |= {id_: no_room[id_] for id_ in self._replaced_by[turn_id]}
         return bool(offered)
 
     def candidate(self, passage: Passage) -> Candidate:
         """A passage as a candidate: a memory, or turns of a conversation."""
         best = max(passage.items, key=lambda item: item.probability)
         if best.id in self._memories:
-            return replace(self._memory(self._memories[best.id]), text=passage.text, value=passage.value)
+            return replace(self._memory_candidate(self._memories[best.id]), text=passage.text, value=passage.value)
         turns = [self._turns[item.id].turn for item in passage.items]
         return Candidate(
             id=best.id,
@@ -811,38 +838,40 @@ class _PromptSelection:
             scores=self._turns[best.id].hit.explain() | self._scores,
         )
 
-    def refused(self, reasons: Mapping[str, Omission]) -> list[Candidate]:
+    def refused_candidates(self, omissions: Mapping[str, Omission]) -> list[Candidate]:
         """Candidates for everything not shown, with the reasons of the choice and of earlier steps."""
-        all_reasons: dict[str, Refusal] = {**{id_: why for id_, why in self._reasons.items() if why}, **reasons}
+        reasons: dict[str, Refusal] = {**{id_: why for id_, why in self._reasons.items() if why}, **omissions}
         return [
-            self._memory(self._memories[id_], why) if id_ in self._memories else self._turn(self._turns[id_], why)
-            for id_, why in all_reasons.items()
+            self._memory_candidate(self._memories[id_], why)
+            if id_ in self._memories
+            else self._turn_candidate(self._turns[id_], why)
+            for id_, why in reasons.items()
         ]
 
     def _merge_with_memories(self, ranked: RankedTurn) -> None:
         """Make a turn and the memories that it, or the prompt it answers, proves a single candidate."""
-        for id_ in sorted((ranked.memories | ranked.answers) & self._memories.keys()):
+        for id_ in sorted((ranked.memory_ids | ranked.prompt_memory_ids) & self._memories.keys()):
             if self._reasons[id_]:
                 continue
-            if ranked.names_speakers and id_ in ranked.memories:
+            if ranked.names_speakers and id_ in ranked.memory_ids:
                 # The model for turns was trained on turns with their neighbours, so it fits chats better than the one
                 # for memories.
                 self._reasons[id_] = "covered by its turn"
             elif self._reasons[ranked.turn.id]:
                 continue
-            elif id_ in ranked.memories or _adds_little(ranked, self._memories[id_]):
+            elif id_ in ranked.memory_ids or _adds_little(ranked, self._memories[id_]):
                 self._reasons[ranked.turn.id] = "covered by a memory"
                 self._replaced_by.setdefault(ranked.turn.id, set()).add(id_)
-                if id_ in ranked.memories:
+                if id_ in ranked.memory_ids:
                     self._probabilities[id_] = max(self._probabilities[id_], self._probabilities[ranked.turn.id])
 
-    def _live(self, *, rules: bool) -> list[Memory]:
-        live = [memory for id_, memory in self._memories.items() if not self._reasons[id_]]
-        found = [memory for memory in live if (memory.kind == "rule") is rules]
+    def _not_refused(self, *, rules: bool) -> list[Memory]:
+        allowed = [memory for id_, memory in self._memories.items() if not self._reasons[id_]]
+        found = [memory for memory in allowed if (memory.kind == "rule") is rules]
         return sorted(found, key=lambda memory: -self._probabilities[memory.id])
 
-    def _item(self, memory: Memory) -> PassageItem:
-        text = "\n".join([_text(listed) for listed in (memory, *self._same_turn.get(memory.id, ()))])
+    def _memory_item(self, memory: Memory) -> PassageItem:
+        text = "\n".join([_shown_text(listed) for listed in (memory, *self._same_turn.get(memory.id, ()))])
         if len(text) > self._max_text:
             text = excerpt(
                 text,
@@ -859,13 +888,13 @@ class _PromptSelection:
             words=topic_words(text),
         )
 
-    def _memory(self, memory: Memory, refused: Refusal = "") -> Candidate:
+    def _memory_candidate(self, memory: Memory, refused: Refusal = "") -> Candidate:
         hit, kinds = self._hits.get(memory.id), self._work_rules.get(memory.id, (memory, frozenset[Work]()))[1]
         scores = (hit.explain() if hit else {}) | ({"work": sorted(kinds)} if kinds else {}) | self._scores
         section = "rules" if memory.kind == "rule" else "memories"
         return candidate_of(memory, section, value=self._probabilities[memory.id], scores=scores, refused=refused)
 
-    def _turn(self, ranked: RankedTurn, refused: Refusal) -> Candidate:
+    def _turn_candidate(self, ranked: RankedTurn, refused: Refusal) -> Candidate:
         return Candidate(
             id=ranked.turn.id,
             kind="turn",
@@ -881,7 +910,7 @@ class _PromptSelection:
         )
 
 
-def _by_need(ranked: RankedTurn, threshold: float) -> RankedTurn:
+def _apply_need_rules(ranked: RankedTurn, threshold: float) -> RankedTurn:
     """Apply the stricter rules for turns when memories are judged by need; chats between people stay unchanged."""
     if ranked.names_speakers:
         return ranked
@@ -897,7 +926,7 @@ def _said_in_session(turn: Turn) -> Candidate:
         id=turn.id,
         kind="turn",
         section="memories",
-        text=turn.text[:MAX_LINE],
+        text=turn.text[:MAX_ITEM],
         said=turn.at,
         source=turn.scope.channel,
         verified=turn.trust >= TRUST_PROMPT,
@@ -907,7 +936,7 @@ def _said_in_session(turn: Turn) -> Candidate:
     )
 
 
-def _text(memory: Memory) -> str:
+def _shown_text(memory: Memory) -> str:
     return memory.text or f"{memory.key}: {memory.value}"
 
 

@@ -28,15 +28,16 @@ from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
 from filrouge.search.analyser import any_of
 from filrouge.search.ranking import (
-    OKAPI,
-    Collection,
+    USUAL_OKAPI,
+    CollectionStatistics,
     WeightedQuestion,
     bm25,
     judge_relevance,
     softmax,
     standalone_features,
 )
-from filrouge.search.service import CANDIDATES_PER_RETRIEVER, MAX_QUERY_CHARACTERS, Mode
+from filrouge.search.retrievers import MAX_QUERY_CHARACTERS
+from filrouge.search.service import CANDIDATES_PER_RETRIEVER, Mode
 from filrouge.search.weights import ALONE_MEANING, ALONE_WORDS
 
 MAX_TAGGED: Final = 5
@@ -363,8 +364,8 @@ class _Search:
     def _bm25_scores(self) -> dict[str, float]:
         total_length = sum(map(len, self._tokens.values()))
         mean = total_length / len(self._tokens) if self._tokens else 0.0
-        collection = Collection(rows=self._rows, mean=mean, frequencies=Counter(self._frequencies))
-        scores = bm25(self._terms, self._tokens, collection, OKAPI)
+        collection = CollectionStatistics(rows=self._rows, mean=mean, frequencies=Counter(self._frequencies))
+        scores = bm25(self._terms, self._tokens, collection, USUAL_OKAPI)
         return {id_: score for id_, score in scores.items() if score > 0}
 
 

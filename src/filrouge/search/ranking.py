@@ -1,10 +1,10 @@
 """Ranking: the probability that a memory or a turn helps, score fusion, and the order of the results.
 
 All probabilities are logistic models fitted on labels (`bench/fit_recall.py`, `bench/fit_needed.py`). The module also
-expands a question with synonyms (`Bridging`), and ranks memories (`rank`).
+adds synonyms to the words of a question (`Bridging`), and ranks memories (`rank`).
 
-Scores of words and of vectors cannot be compared directly. They are normalised per query, or replaced by ranks, before
-they are mixed.
+Scores of words and of vectors cannot be compared directly. Score fusion normalises them per query, or replaces them by
+ranks, before it mixes them. `rank` mixes two absolute values instead.
 
 An answer rarely repeats the words of its question, so each turn is scored by its own words and vector, by those of the
 turns around it, and by the best of its session. The module also parses the times that a question names.
@@ -77,13 +77,14 @@ def fuse(lexical: Mapping[str, float], vector: Mapping[str, float], alpha: float
 # over their tokens allows other values: for short turns, length and repetition should count less. Rows that an index
 # does not hold yet, and filtered shares of a table, are scored here with the backends' own formula.
 
-_FORMS_OF_A_WORD: Final = 2
+#: How often a word that is its own stem counts: as often as a word with a stem, which has two forms.
+_FORMS_PER_WORD: Final = 2
 _LEAST_RARITY: Final = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Okapi:
-    """The two free parameters of BM25.
+    """The two free parameters of BM25; the defaults suit short turns.
 
     Attributes:
         k1: how much a repetition still adds; 0 = a word counts once.
@@ -98,12 +99,12 @@ class Okapi:
             raise ValueError(f"k1 must not be negative and b must lie in [0, 1], not {self.k1} and {self.b}")
 
 
-#: The values built into FTS5 and tantivy.
-BUILT_IN: Final = Okapi(k1=1.2, b=0.75)
+#: The parameters that FTS5 and tantivy use.
+BACKEND_OKAPI: Final = Okapi(k1=1.2, b=0.75)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Collection:
+class CollectionStatistics:
     """Statistics of the collection that the candidates come from.
 
     Attributes:
@@ -124,13 +125,13 @@ class Collection:
         having = self.frequencies.get(form, 0)
         if self.is_floored:
             return max(math.log((self.rows - having + 0.5) / (having + 0.5)), _LEAST_RARITY)
-        return math.log(1 + (max(self.rows, having) - having + 0.5) / (having + 0.5))
+        return rarity(having, self.rows)
 
 
 def bm25(
     terms: Sequence[Sequence[str]],
     candidates: Mapping[str, Sequence[str]],
-    collection: Collection,
+    collection: CollectionStatistics,
     okapi: Okapi | None = None,
 ) -> dict[str, float]:
     """Return the BM25 score of each candidate; higher is better, 0 if no word of the question occurs.
@@ -149,7 +150,7 @@ def bm25_of_counts(
     terms: Sequence[Sequence[str]],
     counts: Mapping[str, Mapping[str, int]],
     lengths: Mapping[str, int],
-    collection: Collection,
+    collection: CollectionStatistics,
     okapi: Okapi | None = None,
 ) -> dict[str, float]:
     """Return the same as `bm25`, from token counts and lengths.
@@ -168,12 +169,12 @@ def bm25_of_counts(
     return found
 
 
-def _weights(terms: Sequence[Sequence[str]], collection: Collection) -> dict[str, float]:
-    times = dict[str, int]()
+def _weights(terms: Sequence[Sequence[str]], collection: CollectionStatistics) -> dict[str, float]:
+    multiplicity = dict[str, int]()
     for forms in terms:
         for form in forms:
-            times[form] = max(times.get(form, 0), _FORMS_OF_A_WORD if len(forms) == 1 else 1)
-    return {form: count * collection.rarity(form) for form, count in times.items()}
+            multiplicity[form] = max(multiplicity.get(form, 0), _FORMS_PER_WORD if len(forms) == 1 else 1)
+    return {form: count * collection.rarity(form) for form, count in multiplicity.items()}
 
 
 # Hybrid retrieval: word scores and vector scores in, one explained order out.
@@ -185,8 +186,8 @@ def _weights(terms: Sequence[Sequence[str]], collection: Collection) -> dict[str
 
 Fusion = Literal["convex", "rrf"]
 
-#: The usual Okapi BM25 parameters for texts of any length.
-OKAPI: Final = Okapi(k1=1.5, b=0.75)
+#: The usual parameters of BM25, for texts of any length.
+USUAL_OKAPI: Final = Okapi(k1=1.5, b=0.75)
 #: The constant of the RRF paper; the larger it is, the less the first ranks stand out.
 RRF_K: Final = 60
 
@@ -256,7 +257,7 @@ def hybrid_fusion(
     analyser: Analyser,
     *,
     alpha: float = 0.5,
-    okapi: Okapi = OKAPI,
+    okapi: Okapi = USUAL_OKAPI,
     fusion: Fusion = "convex",
 ) -> list[Fused]:
     """Rank given texts by their words and by vector results computed elsewhere; see `fuse_scores`.
@@ -276,7 +277,7 @@ def hybrid_fusion(
         raise BadInput(f"The corpus has no text for the vector result {unknown_id!r}.", remedy="Leave it out.")
     tokens = {id_: analyser.tokens(text).split() for id_, text in corpus.items()}
     not_empty = [words for words in tokens.values() if words]
-    collection = Collection(
+    collection = CollectionStatistics(
         rows=len(not_empty),
         mean=sum(map(len, not_empty)) / len(not_empty) if not_empty else 0.0,
         frequencies=Counter(token for words in not_empty for token in set(words)),
@@ -301,7 +302,7 @@ def _by_rank(scores: Mapping[str, float], above: float = -math.inf) -> dict[str,
 # the hit with the greatest `trade x score - (1 - trade) x (similarity to the nearest hit already taken)`.
 
 #: Score and novelty have equal weight.
-TRADE: Final = 0.5
+DEFAULT_TRADE: Final = 0.5
 
 
 def _unchanged(cosine: float) -> float:
@@ -313,7 +314,7 @@ def diverse(
     vectors: Mapping[str, Vector],
     limit: int,
     *,
-    trade: float = TRADE,
+    trade: float = DEFAULT_TRADE,
     similarity: Callable[[float], float] = _unchanged,
 ) -> tuple[Hit, ...]:
     """Return at most `limit` hits in the order in which they are taken; their scores do not change.
@@ -406,35 +407,37 @@ def reciprocal_ranks(features: Features) -> Features:
 
 # Relevance: the probability that a memory or a turn helps, and that a prompt needs a memory at all.
 
-# Bridging: a question's words, extended with words of the same meaning in other languages or other developers' usage.
+# Synonyms: a question's words, and words of the same meaning in other languages or in other developers' usage. This has
+# nothing to do with bridges between threads.
 
-FormTuple = tuple[str, ...]
-Terms = tuple[FormTuple, ...]
+QuestionTerms = tuple[tuple[str, ...], ...]
+"""Words, each with its forms."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionWords:
-    """The words of a question.
+    """The words of a question; synonyms are words of the same meaning.
 
     Attributes:
         own_words: the question's words, each with the forms it may be indexed under.
-        searched: `own_words`, followed by other words of the same meaning.
-        meant: the question's own words, each with every form that counts as a match.
+        searched: what memories are searched for: `own_words`, then each synonym as a word of its own.
+        meant: what counts as a match: `own_words`, where the forms of a word include those of its synonyms. A phrase
+            with synonyms is one more word.
     """
 
-    own_words: Terms
-    searched: Terms
-    meant: Terms
+    own_words: QuestionTerms
+    searched: QuestionTerms
+    meant: QuestionTerms
 
 
 class Bridging:
-    """Adds words of the same meaning (`extraction.vocabulary`).
+    """Adds synonyms to a question: words of the same meaning (`extraction.vocabulary`).
 
     Args:
         analyse: returns the terms of a query (`core.protocols.Analyser.terms`).
     """
 
-    def __init__(self, analyse: Callable[[str], Terms]) -> None:
+    def __init__(self, analyse: Callable[[str], QuestionTerms]) -> None:
         self._analyse = analyse
         self._synonyms = lru_cache(maxsize=2048)(self._synonyms_of)
 
@@ -455,7 +458,7 @@ class Bridging:
                 meant[index] = tuple(dict.fromkeys([*meant[index], *forms]))
         return QuestionWords(own_words=own_words, searched=tuple(searched), meant=tuple(meant))
 
-    def _synonyms_of(self, word: str) -> Terms:
+    def _synonyms_of(self, word: str) -> QuestionTerms:
         """Return all single words of the same meaning, analysed; empty for a word without synonyms."""
         if not is_bridged(word):
             return ()
@@ -468,8 +471,8 @@ class Bridging:
 # `relevance_probabilities` gives the probability that each result contains what was asked. Its features have the same
 # meaning in every store: calibrated similarities, the share of the question's words, and how far the result stands out
 # from the other candidates. `known_probability` gives the probability that anything about the question is stored, from
-# the best features of the first few results. It allows an empty answer where nothing is known, although one result is
-# always the least unlikely.
+# the best features of the first few results. One result is always the most probable, even if nothing is known, so
+# only this probability can tell that the answer is empty.
 #
 # Both are logistic. `bench/fit_recall.py` fitted the weights on questions asked where their answer is stored and where
 # it is not. They were validated on held-out sources (`bench/results/relevance.md`). Where there are no vectors,
@@ -604,8 +607,9 @@ def log_odds(probability: float) -> float:
 # Judging: how much of a question's words a text contains, and the relevance of results of any kind.
 
 Forms = Sequence[str]
-#: The number of top-ranked results that are judged and shown.
-JUDGED: Final = 10
+#: The number of first results from which `known` is computed: the best `MAX_DECIDING` of them, and the words that any
+#: of them contains. Turn search reads at least this many turns.
+MAX_KNOWN_RESULTS: Final = 10
 #: Minimum collection size for word rarity. In a smaller collection rarity cannot be estimated: with a single memory,
 #: each of its words occurs "in all memories".
 _MIN_COLLECTION_SIZE: Final = 20
@@ -666,16 +670,20 @@ def judge_relevance(
     *,
     by_meaning: bool,
 ) -> tuple[list[float], float]:
-    """Return the relevance of each result, and the probability that anything is known, from the first results.
+    """Return the relevance of each result, and the probability that anything is known.
+
+    That probability is computed from the first `MAX_KNOWN_RESULTS` results.
 
     Args:
         matched: the question's words in each result.
         by_meaning: False if vectors were not used.
     """
     probabilities = relevance_probabilities(features, RELEVANCE if by_meaning else RELEVANCE_BY_WORDS)
-    words_found = question.covered(list(dict.fromkeys(word for words in matched[:JUDGED] for word in words)))
+    words_found = question.covered(list(dict.fromkeys(word for words in matched[:MAX_KNOWN_RESULTS] for word in words)))
     known_weights = KNOWN if by_meaning else KNOWN_BY_WORDS
-    return probabilities, known_probability(features[:JUDGED], probabilities[:JUDGED], words_found, known_weights)
+    return probabilities, known_probability(
+        features[:MAX_KNOWN_RESULTS], probabilities[:MAX_KNOWN_RESULTS], words_found, known_weights
+    )
 
 
 # Need: the probability that a prompt needs a memory, if the embedder has a model for what prompts need.
@@ -690,11 +698,11 @@ def judge_relevance(
 # name only a few memories per prompt, so a probability of 0.3 is high.
 
 #: Cosines lie close together; dividing by this spreads them in the softmax.
-TEMPERATURE: Final = 0.03
+NEED_TEMPERATURE: Final = 0.03
 #: Minimum probability; less probable memories are not injected before a prompt.
-MIN_PROBABILITY: Final = 0.145
+MIN_NEED_PROBABILITY: Final = 0.145
 #: Log-odds weights for "this memory is needed".
-WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
+NEED_WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
 #: Thresholds for `NeedFeatures.needed` of the best memory. Below `NO_NEED_BELOW` a prompt needs nothing. From
 #: `NEED_FROM` on it probably needs something, even if relevance says that nothing is known.
 NO_NEED_BELOW, NEED_FROM = -0.11, -0.02
@@ -716,14 +724,14 @@ class NeedFeatures:
     similarity: float
 
 
-def need_probabilities(found: Sequence[NeedFeatures], weights: LogOdds = WEIGHTS) -> list[float]:
+def need_probabilities(found: Sequence[NeedFeatures], weights: LogOdds = NEED_WEIGHTS) -> list[float]:
     """Return for each of the memories found together the probability that the prompt needs it."""
     return [logistic(row, weights) for row in need_inputs(found)]
 
 
 def need_inputs(found: Sequence[NeedFeatures]) -> list[Mapping[str, float]]:
     """Return the inputs of the model that `need_probabilities` evaluates."""
-    shares = softmax([memory.needed / TEMPERATURE for memory in found])
+    shares = softmax([memory.needed / NEED_TEMPERATURE for memory in found])
     return [
         {"ahead": math.log(max(share, 1e-6)), "covered": memory.covered, "similarity": memory.similarity}
         for memory, share in zip(found, shares, strict=True)
@@ -794,7 +802,7 @@ def rank(
     alpha = alpha if vector else 0.0
     scores = {c.item.id: (1 - alpha) * covered[c.item.id] + alpha * (c.similarity or 0.0) for c in candidates}
     ordered = sorted(candidates, key=lambda c: (-round(scores[c.item.id], 9), -lexical.get(c.item.id, 0.0), c.item.id))
-    first = ordered[:JUDGED]
+    first = ordered[:MAX_KNOWN_RESULTS]
     best_words = max(covered.values(), default=0.0) or 1.0
     best_meaning = max((c.similarity or 0.0 for c in candidates), default=0.0) or 1.0
     shares = softmax(
@@ -974,9 +982,10 @@ def _before(today: date, days: int) -> date:
 # No feature is stored. The vector of a neighbourhood is the mean of its turns' vectors, weighted by length. This is
 # close to what the model returns for the joined text, because the model averages token vectors.
 #
-# Every feature is in [0, 1]. 1 is the best of the candidates. 0 means no word of the question, or for vectors the
-# farthest candidate. `bench/fit_recall.py` fitted the weights; the results in `bench/results` leave each group of
-# conversations out in turn.
+# Every feature is in [0, 1]. Features of words and of vectors are relative to the candidates: 1 is the best of them,
+# and 0 means no word of the question, or for vectors the farthest candidate. The others (length, asks, time, speaker,
+# dated, reply) are computed for each turn by itself. `bench/fit_recall.py` fitted the weights; the results in
+# `bench/results` leave each group of conversations out in turn.
 
 Features = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -1010,7 +1019,7 @@ class TurnTable:
         vectors: the vector of each turn, a row of zeros if it has none; for a text of several windows, their mean. None
             if no turn has a vector.
         nearest: the cosine of the best window to the question, NaN without a vector.
-        before: the index of the previous turn, -1 if a session begins or the neighbour was not fetched.
+        previous: the index of the previous turn, -1 if a session begins or the neighbour was not fetched.
     """
 
     candidates: NDArray[np.bool_]
@@ -1021,7 +1030,7 @@ class TurnTable:
     words: Features
     vectors: Vectors | None
     nearest: Features
-    before: Indices
+    previous: Indices
 
     def __len__(self) -> int:
         """Return the number of turns."""
@@ -1056,9 +1065,9 @@ def turn_features(question: TurnQuestion, table: TurnTable) -> TurnFeatures:
     """Compute the features of every candidate; the other turns contribute as neighbours only."""
     indices = np.flatnonzero(table.candidates)
     index_list: list[int] = indices.tolist()
-    before, after = table.before, next_turns(table.before)
-    neighbours = (_follow(before, indices), _follow(after, indices))
-    second_neighbours = (_follow(before, neighbours[0]), _follow(after, neighbours[1]))
+    previous, following = table.previous, next_turns(table.previous)
+    neighbours = (_follow(previous, indices), _follow(following, indices))
+    second_neighbours = (_follow(previous, neighbours[0]), _follow(following, neighbours[1]))
     with_previous, with_neighbours, with_second_neighbours = _neighbourhood_cosines(
         question, table, indices, neighbours, second_neighbours
     )
@@ -1093,12 +1102,12 @@ def turn_features(question: TurnQuestion, table: TurnTable) -> TurnFeatures:
     )
 
 
-def next_turns(before: Indices) -> Indices:
+def next_turns(previous: Indices) -> Indices:
     """Return the index of the turn after each turn, -1 if there is none."""
-    after = np.full_like(before, -1)
-    with_previous = np.flatnonzero(before >= 0)
-    after[before[with_previous]] = with_previous
-    return after
+    following = np.full_like(previous, -1)
+    with_previous = np.flatnonzero(previous >= 0)
+    following[previous[with_previous]] = with_previous
+    return following
 
 
 def speaker_of(text: str) -> str:

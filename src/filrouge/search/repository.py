@@ -186,8 +186,8 @@ class FilteredRows:
     def __init__(self, tx: Tx, owner: IndexedTable, scope: SearchScope, filters: Filters) -> None:
         self._tx = tx
         self._owner: IndexedTable = owner
-        within = {"project_id": scope.project, "user_id": scope.user, "everywhere": scope.everywhere}
-        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], within | parameters_of(filters))
+        scope_parameters = {"project_id": scope.project, "user_id": scope.user, "everywhere": scope.everywhere}
+        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], scope_parameters | parameters_of(filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
         #: Rows that a vector index no longer holds.
         self.ended: tuple[str, ...] = tuple(row["id"] for row in rows if row["ended"])
@@ -411,12 +411,12 @@ class TurnWindow:
 
     Attributes:
         rows: the columns of the query `turns.told`.
-        before: for each turn the index of the turn before it in the same session and project; -1 if there is none or it
-            is not among `rows`.
+        previous: for each turn the index of the turn before it in the same session and project; -1 if there is none
+            or it is not among `rows`.
     """
 
     rows: Sequence[Row]
-    before: Sequence[int]
+    previous: Sequence[int]
 
 
 def turns_with_neighbours(tx: Tx, ids: Collection[str], reach: int, passes_filter: Callable[[Row], bool]) -> TurnWindow:
@@ -425,18 +425,18 @@ def turns_with_neighbours(tx: Tx, ids: Collection[str], reach: int, passes_filte
     Args:
         passes_filter: a turn for which this returns False is left out, and is not used as a neighbour either.
     """
-    numbers, before = set[int](), dict[int, int]()
+    numbers, previous = set[int](), dict[int, int]()
     # With a reach of 0, neighbours are still read to find which of the requested turns are adjacent.
     for row in tx.all("turns.beside", {"ids": json.dumps(list(ids)), "reach": max(1, reach)}):
         itself = () if row["role"] == "tool" else (row["seq"],)
         sequence: list[int] = [*json.loads(row["earlier"]), *itself, *json.loads(row["later"])]
-        before.update((later, earlier) for earlier, later in pairwise(sequence))
+        previous.update((later, earlier) for earlier, later in pairwise(sequence))
         numbers.add(row["seq"])
         if reach:
             numbers.update(sequence)
     rows = [row for row in tx.all("turns.told", {"seqs": json.dumps(sorted(numbers))}) if passes_filter(row)]
     indices = {row["seq"]: index for index, row in enumerate(rows)}
-    return TurnWindow(rows=rows, before=[indices.get(before.get(row["seq"], -1), -1) for row in rows])
+    return TurnWindow(rows=rows, previous=[indices.get(previous.get(row["seq"], -1), -1) for row in rows])
 
 
 # Word indexes of large tables: built in the background, updated once a second.

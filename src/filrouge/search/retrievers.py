@@ -1,4 +1,4 @@
-"""Retrievers of candidates by words and by vectors, filters, and the hybrid query of the API.
+"""Retrievers of candidates by words and by vectors, need vectors of memories, and the hybrid query of the API.
 
 A retriever returns the candidates of one question from one table, and how rare the question's words are there. There
 are three, chosen by `retriever_for`, and ranking does not depend on which one is used:
@@ -8,7 +8,8 @@ are three, chosen by `retriever_for`, and ranking does not depend on which one i
   (`FilteredRetriever`),
 - a large table, filtered or not: the word index (`IndexRetriever`).
 
-The hybrid query mixes words and vectors as the caller specifies, within a filter given as a mapping of names to values.
+A background job computes the need vectors that retrieval for a prompt reads. The hybrid query mixes words and vectors
+as the caller specifies, within a filter given as a mapping of names to values (`search.filters`).
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from filrouge.search.analyser import Terms, any_of
 from filrouge.search.filters import is_indexed, parse_filters
 from filrouge.search.models import Hit, IndexedTable, Ranking, Selection, WordCounts
 from filrouge.search.ranking import (
-    BUILT_IN,
-    OKAPI,
+    BACKEND_OKAPI,
+    USUAL_OKAPI,
+    CollectionStatistics,
     Fused,
     Fusion,
     Okapi,
@@ -51,7 +53,6 @@ from filrouge.search.ranking import (
     softmax,
     standalone_features,
 )
-from filrouge.search.ranking import Collection as CollectionStatistics
 from filrouge.search.repository import (
     NEED_VECTORS_JOB,
     FilteredRows,
@@ -167,7 +168,11 @@ class TableQuestion:
     """What one question asks of one table.
 
     Attributes:
-        terms: its index terms, each with its forms.
+        tx: the transaction that everything is read in.
+        owner: the table.
+        scope: whose rows are searched, and in which projects.
+        filters: further conditions on the rows.
+        terms: the words to find, each with the forms it may be indexed under.
     """
 
     tx: Tx
@@ -211,7 +216,7 @@ class FilteredRetriever(_TableRetriever):
         return len(self._passing)
 
     @property
-    def tokens(self) -> int:
+    def total_tokens(self) -> int:
         """Return how many tokens the passing rows are indexed under."""
         return sum(self._lengths.values())
 
@@ -224,7 +229,7 @@ class FilteredRetriever(_TableRetriever):
         lengths = self._lengths
         mean = sum(lengths.values()) / len(lengths) if lengths else 0.0
         collection = CollectionStatistics(rows=len(lengths), mean=mean, frequencies=self.frequencies, is_floored=True)
-        scores = bm25_of_counts(self._terms, self._counts, lengths, collection, BUILT_IN)
+        scores = bm25_of_counts(self._terms, self._counts, lengths, collection, BACKEND_OKAPI)
         return _best({id_: scores.get(id_, 0.0) for id_ in self._matching}, limit)
 
     def by_meaning(self, vectors: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
@@ -259,10 +264,10 @@ def _best(found: Mapping[str, float], limit: int) -> dict[str, float]:
 # Statistics of a filtered question (rows that pass, rows per word) are counted within the filter. Rows of about the
 # last second, and memories that changed in it, are found by the store's full text and scored by the same formula.
 
-#: A filter is applied to the vector index in one of two ways. Passing row numbers costs a fifth of a microsecond for
-#: each row that passes. Searching without the filter and discarding costs as much for each neighbour that does not
-#: pass. Both take equally long where the square of the passing rows is this many times the index size: at 25,000 of
-#: 100,000, at 80,000 of a million.
+#: A filter is applied to the vector index in one of two ways. Giving the index the numbers of the rows that pass costs
+#: 0.2 µs for each of them. Searching without the filter costs as much for each neighbour that is then discarded. Both
+#: take equally long where the square of the number of passing rows is this many times the index size: at 25,000 of
+#: 100,000 rows, and at 80,000 of a million.
 _BREAK_EVEN: Final = 6000
 #: Extra candidates to fetch where candidates are rescored.
 _EXTRA_CANDIDATES: Final = 20
@@ -272,18 +277,20 @@ _NOTHING: Final = WordCounts(rows=0, tokens=0, having={})
 class IndexRetriever(_TableRetriever):
     """Retriever for one question in a table that has a word index."""
 
-    def __init__(self, question: TableQuestion, view: WordSnapshot, analyser: Analyser) -> None:
+    def __init__(self, question: TableQuestion, snapshot: WordSnapshot, analyser: Analyser) -> None:
         super().__init__(question)
         self._filters = question.filters
-        self._view, self._analyser = view, analyser
+        self._snapshot, self._analyser = snapshot, analyser
         self._is_narrow = self._filters.narrow  # read for every neighbour
         self._rows = WordRows(self._tx, self._owner)
         newest = self._rows.newest()
-        changed = self._rows.changed(view.mark.change, newest.change)
+        changed = self._rows.changed(snapshot.mark.change, newest.change)
         self._selection = build_selection(self._owner, self._scope, self._filters)
-        is_behind = bool(changed) or newest.row > view.mark.row
+        is_behind = bool(changed) or newest.row > snapshot.mark.row
         self._fresh = (
-            self._rows.new_or_changed(view.mark.row, changed, self._selection) if self._selection and is_behind else {}
+            self._rows.new_or_changed(snapshot.mark.row, changed, self._selection)
+            if self._selection and is_behind
+            else {}
         )
         self._indexed = replace(self._selection, without=changed) if self._selection else None
         self._fresh_tokens = self._tokens_of_fresh(changed)
@@ -298,7 +305,7 @@ class IndexRetriever(_TableRetriever):
         return self._counts.having
 
     @property
-    def tokens(self) -> int:
+    def total_tokens(self) -> int:
         """Return how many tokens these rows are indexed under."""
         return self._counts.tokens
 
@@ -314,7 +321,7 @@ class IndexRetriever(_TableRetriever):
             return {}
         rarity = {form: self._collection.rarity(form) for form in self.frequencies} if self._filters.narrow else None
         extra = _EXTRA_CANDIDATES if _restricts_visibility(self._filters) else 0
-        found = self._view.best(self._terms, self._indexed, limit + extra, rarity)
+        found = self._snapshot.best(self._terms, self._indexed, limit + extra, rarity)
         if _restricts_visibility(self._filters):
             texts = self._rows.texts(found)
             found = self._scored({number: self._analyser.tokens(text).split() for number, text in texts.items()})
@@ -335,7 +342,7 @@ class IndexRetriever(_TableRetriever):
             return {}
         passing, found = self._counts.rows, dict[str, float]()
         if passing * passing <= _BREAK_EVEN * len(index):
-            numbers = np.append(self._view.numbers(self._indexed, passing), list(self._fresh)).astype(np.int64)
+            numbers = np.append(self._snapshot.numbers(self._indexed, passing), list(self._fresh)).astype(np.int64)
             found = _cosines(index.nearest(vector, limit, groups, numbers))
         else:
             count, enough = limit + limit * len(index) // passing, False
@@ -353,7 +360,7 @@ class IndexRetriever(_TableRetriever):
         """Return memories that were valid at `as_of` and have ended since; the vector index no longer holds them."""
         states = frozenset({"state:superseded", "state:binned"})
         ended = replace(selection, labels=(*selection.labels, states))
-        numbers = self._view.numbers(ended, self._counts.rows or 1)
+        numbers = self._snapshot.numbers(ended, self._counts.rows or 1)
         ids = [*self._rows.ids(numbers.tolist()).values(), *self._fresh.values()]
         stored = StoredVectors(self._tx).some(self._owner, ids, vectors.space.id)
         return {id_: float((windows @ vector).max()) for id_, windows in stored.items()}
@@ -362,9 +369,9 @@ class IndexRetriever(_TableRetriever):
     def _counts(self) -> WordCounts:
         forms = list(dict.fromkeys(form for forms in self._terms for form in forms))
         if self._filters.narrow:
-            indexed = self._view.counted(forms, self._indexed) if self._indexed else _NOTHING
+            indexed = self._snapshot.counted(forms, self._indexed) if self._indexed else _NOTHING
         else:
-            indexed = self._view.counted(forms, None)
+            indexed = self._snapshot.counted(forms, None)
         fresh = self._fresh_tokens.values()
         having = {form: indexed.having.get(form, 0) + sum(form in tokens for tokens in fresh) for form in forms}
         tokens = indexed.tokens + sum(map(len, fresh))
@@ -380,14 +387,14 @@ class IndexRetriever(_TableRetriever):
 
     def _scored(self, rows: Mapping[int, Sequence[str]]) -> dict[int, float]:
         by_id = {str(number): tokens for number, tokens in rows.items()}
-        return {int(id_): score for id_, score in bm25(self._terms, by_id, self._collection, BUILT_IN).items()}
+        return {int(id_): score for id_, score in bm25(self._terms, by_id, self._collection, BACKEND_OKAPI).items()}
 
     def _tokens_of_fresh(self, changed: frozenset[int]) -> dict[int, list[str]]:
         """Return the tokens of the new or changed rows that contain a word of the question."""
         match = any_of(self._terms)
         if not match or not self._fresh:
             return {}
-        matching = {*self._rows.matching_after(match, self._view.mark.row), *changed} & self._fresh.keys()
+        matching = {*self._rows.matching_after(match, self._snapshot.mark.row), *changed} & self._fresh.keys()
         question_forms = {form for forms in self._terms for form in forms}
         texts = self._rows.texts(matching)
         tokens = {number: self._analyser.tokens(text).split() for number, text in texts.items()}
@@ -430,7 +437,7 @@ class Retriever(Protocol):
         ...
 
     @property
-    def tokens(self) -> int:
+    def total_tokens(self) -> int:
         """Return how many tokens these rows are indexed under, in total."""
         ...
 
@@ -451,11 +458,11 @@ def retriever_for(
     parts: Parts, tx: Tx, owner: IndexedTable, scope: SearchScope, filters: Filters, terms: Terms
 ) -> Retriever:
     """Return the retriever for a question with these terms."""
-    view = parts.words.view(tx, owner)
+    snapshot = parts.words.view(tx, owner)
     question = TableQuestion(tx=tx, owner=owner, scope=scope, filters=filters, terms=terms)
     # A word index holds no summaries, and few rows pass a filter that it cannot apply.
-    if view and not set(SUMS) & set(filters.kinds) and is_indexed(filters):
-        return IndexRetriever(question, view, parts.analyser)
+    if snapshot and not set(SUMS) & set(filters.kinds) and is_indexed(filters):
+        return IndexRetriever(question, snapshot, parts.analyser)
     if filters.narrow:
         return FilteredRetriever(question, parts.analyser)
     return _FtsRetriever(question, parts.analyser)
@@ -479,7 +486,7 @@ class _FtsRetriever(_TableRetriever):
         return number_of(self._tx, "memories.size" if self._owner == "memory" else "turns.count")
 
     @property
-    def tokens(self) -> int:
+    def total_tokens(self) -> int:
         """Return how many tokens all rows are indexed under."""
         return FullTextIndex(self._tx, self._analyser, self._owner).totals().tokens
 
@@ -550,7 +557,7 @@ class HybridQuery:
     where: Mapping[str, Any] | None = None
     alpha: float = 0.5
     score_threshold: float = 0.0
-    okapi: Okapi = OKAPI
+    okapi: Okapi = USUAL_OKAPI
     min_relevance: float = 0.0
     fusion: Fusion = "convex"
     rerank: Rerank = "none"
@@ -653,7 +660,7 @@ class _Search:
             self._windows |= StoredVectors(self._tx).some(owner, ids, self._vectors.space.id)
         self._frequencies.update(retriever.frequencies)
         self._rows += len(retriever)
-        self._length += retriever.tokens
+        self._length += retriever.total_tokens
 
     def hits(self) -> Sequence[Hit]:
         """Return the candidates that pass both thresholds, best first."""
@@ -664,7 +671,7 @@ class _Search:
         lexical = bm25(self._terms, self._tokens, collection, query.okapi)
         cosines = self._cosines()
         alpha = query.alpha if self._vector is not None else 0.0
-        found = self._judge(fuse_scores(lexical, cosines, alpha=alpha, fusion=query.fusion), cosines)
+        found = self._build_hits(fuse_scores(lexical, cosines, alpha=alpha, fusion=query.fusion), cosines)
         scored = [hit for hit in found if hit.score >= query.score_threshold]
         relevant = [hit for hit in scored if hit.relevance >= query.min_relevance]
         self._parts.metrics.count_filtered("below_threshold", len(found) - len(scored))
@@ -689,9 +696,9 @@ class _Search:
             return {}
         return {id_: float((windows @ self._vector).max()) for id_, windows in self._windows.items()}
 
-    def _judge(self, candidates: Sequence[Fused], cosines: Mapping[str, float]) -> list[Hit]:
+    def _build_hits(self, candidates: Sequence[Fused], cosines: Mapping[str, float]) -> list[Hit]:
         weighted_question = WeightedQuestion(self._terms, self._frequencies, self._rows)
-        weights = softmax(
+        shares = softmax(
             [ALONE_WORDS * candidate.bm25_score + ALONE_MEANING * candidate.vector_score for candidate in candidates]
         )
         matched = [weighted_question.matched(frozenset(self._tokens[candidate.id])) for candidate in candidates]
@@ -701,9 +708,9 @@ class _Search:
                 weighted_question,
                 matched_words,
                 similarity=space.calibrated_to_question(cosines[candidate.id]) if candidate.id in cosines else None,
-                share=weight,
+                share=share,
             )
-            for candidate, matched_words, weight in zip(candidates, matched, weights, strict=True)
+            for candidate, matched_words, share in zip(candidates, matched, shares, strict=True)
         ]
         by_meaning = self._vector is not None and space.is_measured
         probabilities, self.known = judge_relevance(weighted_question, features, matched, by_meaning=by_meaning)

@@ -20,11 +20,10 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import NO_FILTERS, Filters, Memory
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.services import Parts
-from filrouge.search.analyser import Terms
-from filrouge.search.models import FEATURE_NAMES, Hit, IndexedTable, Ranking
+from filrouge.search.models import FEATURE_NAMES, Hit, Ranking
 from filrouge.search.ranking import (
     ALPHA,
-    JUDGED,
+    MAX_KNOWN_RESULTS,
     Features,
     Recipe,
     RecipeName,
@@ -45,10 +44,9 @@ from filrouge.search.ranking import (
     turn_features,
 )
 from filrouge.search.repository import SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
-from filrouge.search.retrievers import Retriever, need_vectors, retriever_for
+from filrouge.search.retrievers import MAX_QUERY_CHARACTERS, need_vectors, retriever_for
 
 CANDIDATES_PER_RETRIEVER = 50
-MAX_QUERY_CHARACTERS = 2000
 Mode = Literal["text", "semantic", "hybrid"]
 
 
@@ -60,7 +58,7 @@ class Question:
         project: the project to stay in; None with `everywhere` false means "outside every project".
         everywhere: search all projects.
         user: the user whose own memories are searched in every project.
-        private: return only memories of this user, within a project too.
+        own_only: return only memories of this user, within a project too.
         filters: further conditions on the results.
         recipe: how turns are ranked.
         by_need: the text is a prompt, and memories are judged by whether the prompt needs them.
@@ -70,7 +68,7 @@ class Question:
     project: str | None = None
     everywhere: bool = False
     user: str = LOCAL_USER
-    private: bool = False
+    own_only: bool = False
     mode: Mode = "hybrid"
     limit: int = 10
     filters: Filters = NO_FILTERS
@@ -79,7 +77,7 @@ class Question:
 
 
 def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
-    """Rank the live memories for a question."""
+    """Rank the memories for a question: the live ones, with a filter also those that have ended."""
     with parts.metrics.search() as found:
         found.append(_rank_memories(parts, tx, question))
     return found[0]
@@ -90,24 +88,28 @@ def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
     vector, notices = vectors.question(question.text) if question.mode != "text" else (None, ())
     store = parts.memories(tx)
-    retriever = retriever_for_question(parts, tx, "memory", question, words.searched)
+    retriever = retriever_for(parts, tx, "memory", _scope_of(question), question.filters, words.searched)
     lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
     cosines = retriever.by_meaning(vectors, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
-    need = vectors.need(question.text) if question.by_need and vector is not None else None
-    nearest_need = retriever.by_meaning(vectors, need.vector, CANDIDATES_PER_RETRIEVER) if need else {}
+    prompt_need = vectors.need(question.text) if question.by_need and vector is not None else None
+    nearest_need = retriever.by_meaning(vectors, prompt_need.vector, CANDIDATES_PER_RETRIEVER) if prompt_need else {}
     found = store.some(list({**lexical, **cosines, **nearest_need}))
-    narrow = question.filters.narrow
+    is_filtered = question.filters.narrow
     memories = {
         id_: memory
         for id_, memory in found.items()
         if not memory.disabled
-        and (narrow or memory.state == "live")
-        and (not question.private or memory.scope.user == question.user)
+        and (is_filtered or memory.state == "live")
+        and (not question.own_only or memory.scope.user == question.user)
     }
     weighted_question = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
-    stored = need_vectors(tx, vectors, memories.keys()) if need else {}
-    needed = {id_: float(vector @ need.vector) - need.nothing for id_, vector in stored.items()} if need else {}
-    candidates = _candidates(vectors.space, memories, store.tokens(list(memories)), lexical, cosines, needed)
+    stored = need_vectors(tx, vectors, memories.keys()) if prompt_need else {}
+    need_margins = (
+        {id_: float(vector @ prompt_need.vector) - prompt_need.nothing for id_, vector in stored.items()}
+        if prompt_need
+        else {}
+    )
+    candidates = _candidates(vectors.space, memories, store.tokens(list(memories)), lexical, cosines, need_margins)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(
         question.text,
@@ -119,10 +121,8 @@ def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     )
 
 
-def retriever_for_question(parts: Parts, tx: Tx, owner: IndexedTable, question: Question, terms: Terms) -> Retriever:
-    """Return the retriever for a question with these terms."""
-    scope = SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
-    return retriever_for(parts, tx, owner, scope, question.filters, terms)
+def _scope_of(question: Question) -> SearchScope:
+    return SearchScope(project=question.project, user=question.user, everywhere=question.everywhere)
 
 
 def _candidates(
@@ -131,7 +131,7 @@ def _candidates(
     tokens: Mapping[str, frozenset[str]],
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],
-    needed: Mapping[str, float],
+    need_margins: Mapping[str, float],
 ) -> list[RetrievedMemory]:
     return [
         RetrievedMemory(
@@ -140,7 +140,7 @@ def _candidates(
             bm25=lexical.get(id_),
             cosine=cosines.get(id_),
             similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
-            needed=needed.get(id_),
+            needed=need_margins.get(id_),
         )
         for id_, item in items.items()
     ]
@@ -154,9 +154,9 @@ def _candidates(
 
 #: At least this many of the best turns keep their word score, even if the pool is smaller. A neighbour ranked lower
 #: scores too low to matter.
-_MAX_WORD_SCORES = 200
+_MIN_WORD_SCORES = 200
 #: Factor by which the vector search is widened where some turns may not be shown.
-_WIDENING = 4
+_FILTER_FACTOR = 4
 _COLUMN = {name: index for index, name in enumerate(FEATURE_NAMES)}
 
 
@@ -165,8 +165,9 @@ class TurnFilter:
     """Which turns may be returned, where not all may be shown.
 
     Attributes:
-        permitted_ids: returns the permitted ids among those found. It is called before ranking, so that a hidden turn
-            neither affects the scores nor counts as known.
+        permitted_ids: returns the permitted ids among those it gets. It is called with what the searches found, so that
+            a hidden turn neither affects their scores nor counts as known. It is called again with the best ranked
+            turns, because their neighbours were added in between.
         permits: checks the turn itself; called only for the best turns.
     """
 
@@ -184,11 +185,11 @@ def search_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilt
 def _rank_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilter | None) -> Ranking:
     vectors, mode, recipe = parts.vectors, question.mode, _recipe_of(question)
     words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
-    # Without bridged synonyms: turns are many and mostly in one language, so synonyms would mainly add irrelevant hits.
-    retriever = retriever_for_question(parts, tx, "turn", question, words.own_words)
-    by_words = retriever.by_words(max(_MAX_WORD_SCORES, recipe.pool)) if mode != "semantic" else {}
+    # Without synonyms: turns are many and mostly in one language, so synonyms would mainly add irrelevant hits.
+    retriever = retriever_for(parts, tx, "turn", _scope_of(question), question.filters, words.own_words)
+    by_words = retriever.by_words(max(_MIN_WORD_SCORES, recipe.pool)) if mode != "semantic" else {}
     vector, notices = vectors.question(question.text) if mode != "text" else (None, ())
-    max_nearest = recipe.pool * (_WIDENING if turn_filter else 1)
+    max_nearest = recipe.pool * (_FILTER_FACTOR if turn_filter else 1)
     by_vector = retriever.by_meaning(vectors, vector, max_nearest) if vector is not None else {}
     if turn_filter:
         permitted = turn_filter.permitted_ids([*by_words, *by_vector])
@@ -209,7 +210,7 @@ def _rank_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilte
     scores: list[float] = weighted.sum(axis=1).tolist()
     candidates: list[int] = np.flatnonzero(table.candidates).tolist()
     order = sorted(candidates, key=lambda index: (-scores[index], ids[index]))
-    first = order[: max(question.limit, JUDGED)]
+    first = order[: max(question.limit, MAX_KNOWN_RESULTS)]
     shares = dict(zip(order, softmax([scores[index] for index in order]), strict=True))
     turns = {turn.id: turn for turn in parts.turns(tx).get([ids[index] for index in first])}
     best = [index for index in first if ids[index] in turns]  # a turn may have been erased in the meantime
@@ -217,11 +218,14 @@ def _rank_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilte
         permitted = turn_filter.permitted_ids([ids[index] for index in best])
         best = [index for index in best if ids[index] in permitted and turn_filter.permits(turns[ids[index]])]
     question_words = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
-    judge = _Judge(question_words, vectors.space, features, nearest)
+    builder = _RelevanceFeatureBuilder(question_words, vectors.space, features, nearest)
     matched = [question_words.matched(_tokens(parts.analyser, turns[ids[index]])) for index in best]
-    judged = [judge.features(index, own_words, shares[index]) for index, own_words in zip(best, matched, strict=True)]
+    best_features = [
+        builder.features(index, matched_words, shares[index])
+        for index, matched_words in zip(best, matched, strict=True)
+    ]
     probabilities, known = judge_relevance(
-        question_words, judged, matched, by_meaning=vector is not None and vectors.space.is_measured
+        question_words, best_features, matched, by_meaning=vector is not None and vectors.space.is_measured
     )
     max_score = float(recipe.weights.clip(min=0).sum()) * (float(weighted.max()) / 1.0 if recipe.by_rank else 1.0)
     hits = tuple(
@@ -233,7 +237,7 @@ def _rank_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilte
             probability,
             has_vector=not np.isnan(nearest[index]),
         )
-        for index, relevance_features, probability in zip(best, judged, probabilities, strict=True)
+        for index, relevance_features, probability in zip(best, best_features, probabilities, strict=True)
     )
     return Ranking(query=question.text, hits=hits, notices=notices, known=known)
 
@@ -259,10 +263,10 @@ def _turn_table(
     *,
     dated: bool,
 ) -> TurnTable:
-    rows, before = window.rows, np.array(window.before, dtype=np.int64)
-    hits = np.array([row["id"] in found for row in rows], dtype=bool)
-    candidates = hits.copy()
-    for neighbours in (before[hits], next_turns(before)[hits]):
+    rows, previous = window.rows, np.array(window.previous, dtype=np.int64)
+    is_found = np.array([row["id"] in found for row in rows], dtype=bool)
+    candidates = is_found.copy()
+    for neighbours in (previous[is_found], next_turns(previous)[is_found]):
         candidates[neighbours[neighbours >= 0]] = True
     return TurnTable(
         candidates=candidates,
@@ -273,7 +277,7 @@ def _turn_table(
         words=np.array([words.get(row["id"], 0.0) for row in rows], dtype=np.float32),
         vectors=vectors,
         nearest=nearest,
-        before=before,
+        previous=previous,
     )
 
 
@@ -304,7 +308,7 @@ def _tokens(analyser: Analyser, turn: Turn) -> frozenset[str]:
     return frozenset(analyser.tokens(turn.text).split())
 
 
-class _Judge:
+class _RelevanceFeatureBuilder:
     """Computes the relevance features of a turn."""
 
     def __init__(
@@ -345,14 +349,14 @@ def _hit(
     *,
     has_vector: bool,
 ) -> Hit:
-    parts = dict(zip(FEATURE_NAMES, map(float, weighted), strict=True))
+    contributions = dict(zip(FEATURE_NAMES, map(float, weighted), strict=True))
     return Hit(
         item=turn,
-        bm25_score=parts["words"] / max_score,
-        vector_score=parts["meaning"] / max_score,
+        bm25_score=contributions["words"] / max_score,
+        vector_score=contributions["meaning"] / max_score,
         score=min(1.0, max(0.0, float(weighted.sum()) / max_score)),
         similarity=features.similarity if has_vector else None,
         coverage=features.covered,
         relevance=probability,
-        boosts=tuple((name, round(part / max_score, 4)) for name, part in parts.items() if part),
+        boosts=tuple((name, round(value / max_score, 4)) for name, value in contributions.items() if value),
     )

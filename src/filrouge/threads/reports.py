@@ -33,8 +33,9 @@ from filrouge.projects import repository
 from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.filters import set_filter_names
-from filrouge.search.ranking import OKAPI, Collection, bm25_of_counts, fuse_scores
-from filrouge.search.service import MAX_QUERY_CHARACTERS, Mode
+from filrouge.search.ranking import USUAL_OKAPI, CollectionStatistics, bm25_of_counts, fuse_scores
+from filrouge.search.retrievers import MAX_QUERY_CHARACTERS
+from filrouge.search.service import Mode
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads import upkeep
 from filrouge.threads.assignment import prompt_vector
@@ -374,7 +375,7 @@ def _score_threads(
     word_counts = _count_words(parts.analyser, tx, found, [form for forms in terms for form in forms])
     lexical = dict.fromkeys(word_counts.counts, 0.0)
     if mode != "semantic":
-        lexical = bm25_of_counts(terms, word_counts.counts, word_counts.lengths, word_counts.collection, OKAPI)
+        lexical = bm25_of_counts(terms, word_counts.counts, word_counts.lengths, word_counts.collection, USUAL_OKAPI)
     similarities = _similarities(parts, tx, vectors, query, found) if mode != "text" else {}
     alpha = _ALPHA[mode] if similarities else 0.0
     by_id = {thread.id: thread for thread in found}
@@ -429,9 +430,9 @@ class _WordCounts:
     lengths: Mapping[str, int]
 
     @property
-    def collection(self) -> Collection:
+    def collection(self) -> CollectionStatistics:
         frequencies = Counter(form for thread_counts in self.counts.values() for form in thread_counts)
-        return Collection(
+        return CollectionStatistics(
             rows=len(self.counts),
             mean=sum(self.lengths.values()) / len(self.lengths) if self.lengths else 0.0,
             frequencies=frequencies,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from filrouge.context.candidates import MAX_GAP, PassageItem, Selection, excerpt
+from filrouge.context.candidates import MAX_GAP, ChosenPassages, PassageItem, excerpt
 from filrouge.context.candidates import choose as chosen
 from tests.support.tiers import examples
 
@@ -31,17 +31,17 @@ def told(
         text=text or f"User: {id_}",
         probability=chance,
         may_open_line=opens,
-        answers=answers,
+        answered_prompt=answers,
         words=frozenset(words.split()),
     )
 
 
-def choose(*candidates: PassageItem, room: int = 1500, most: int = 4) -> Selection:
+def choose(*candidates: PassageItem, room: int = 1500, most: int = 4) -> ChosenPassages:
     """The passages of these candidates."""
-    return chosen(candidates, max_characters=room, max_lines=most, max_line=500, mark=MARK)
+    return chosen(candidates, max_characters=room, max_lines=most, max_line=500, prefix=MARK)
 
 
-def texts(choice: Selection) -> list[str]:
+def texts(choice: ChosenPassages) -> list[str]:
     """The text of each line."""
     return [passage.text for passage in choice.passages]
 
@@ -67,13 +67,13 @@ def test_a_line_never_grows_beyond_its_limit() -> None:
 def test_of_two_equally_probable_ones_the_shorter_is_shown_where_one_fits() -> None:
     choice = choose(told("long", text="x" * 200), told("short", text="y" * 50, conversation="d"), room=220)
     assert texts(choice) == ["y" * 50]
-    assert choice.refused == {"long": "over the budget"}
+    assert choice.omissions == {"long": "over the budget"}
 
 
 def test_what_is_not_worth_a_line_of_its_own_may_join_one() -> None:
     strong, weak = told("a", 0, chance=0.8), told("b", 1, chance=0.01, opens=False)
     assert texts(choose(strong, weak)) == ["User: a\nUser: b"]
-    assert choose(weak).refused == {"b": "below the threshold"}
+    assert choose(weak).omissions == {"b": "below the threshold"}
 
 
 def test_what_repeats_a_line_is_shown_once() -> None:
@@ -83,7 +83,7 @@ def test_what_repeats_a_line_is_shown_once() -> None:
     )
     choice = choose(first, again)
     assert texts(choice) == ["User: a"]
-    assert choice.refused == {"b": "repeats a shown item"}
+    assert choice.omissions == {"b": "repeats a shown item"}
 
 
 def test_a_reply_brings_what_it_answers_unless_that_stands_beside_it() -> None:
@@ -96,7 +96,7 @@ def test_a_reply_brings_what_it_answers_unless_that_stands_beside_it() -> None:
 def test_at_most_so_many_lines_are_shown_the_most_probable_first() -> None:
     choice = choose(*(told(str(n), conversation=str(n), chance=n / 10) for n in range(1, 7)), most=4)
     assert texts(choice) == ["User: 6", "User: 5", "User: 4", "User: 3"]
-    assert choice.refused == {"1": "beyond the limit", "2": "beyond the limit"}
+    assert choice.omissions == {"1": "beyond the limit", "2": "beyond the limit"}
 
 
 CANDIDATES = st.lists(
@@ -124,7 +124,7 @@ def test_every_candidate_is_in_exactly_one_line_or_refused_and_all_lines_fit(
     choice = choose(*offered, room=room, most=most)
     shown = [one.id for passage in choice.passages for one in passage.items]
     written = [" / ".join(passage.text.split("\n")) for passage in choice.passages]
-    assert sorted([*shown, *choice.refused]) == sorted(one.id for one in offered)
+    assert sorted([*shown, *choice.omissions]) == sorted(one.id for one in offered)
     assert len(written) <= most
     assert all(len(line) <= 500 for line in written)
     assert sum(len(line) + MARK for line in written) <= room or not written

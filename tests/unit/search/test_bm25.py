@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.search.ranking import Collection, Okapi, bm25
+from filrouge.search.ranking import CollectionStatistics, Okapi, bm25
 
 OKAPI = st.builds(Okapi, k1=st.floats(0, 3), b=st.floats(0, 1))
 WORDS = st.lists(st.sampled_from("abcde"), min_size=1, max_size=12)
-COLLECTION = Collection(rows=100, mean=6.0, frequencies={"a": 2, "b": 40, "c": 99})
+COLLECTION = CollectionStatistics(rows=100, mean=6.0, frequencies={"a": 2, "b": 40, "c": 99})
 
 
 @given(st.dictionaries(st.text(max_size=3), WORDS, max_size=5), OKAPI)
@@ -42,13 +42,13 @@ def test_a_rare_word_weighs_more_than_a_frequent_one() -> None:
 
 
 def test_the_word_itself_scores_above_another_form_of_it() -> None:
-    collection = Collection(rows=100, mean=3.0, frequencies={"reports": 3, "report": 5})
+    collection = CollectionStatistics(rows=100, mean=3.0, frequencies={"reports": 3, "report": 5})
     found = bm25([("reports", "report")], {"same": ["reports", "report"], "other": ["report", "x"]}, collection)
     assert found["same"] > found["other"] > 0
 
 
 def test_every_word_of_a_question_weighs_the_same_whether_or_not_it_is_its_own_stem() -> None:
-    collection = Collection(rows=100, mean=2.0, frequencies={"ports": 3, "port": 3, "drizzle": 3})
+    collection = CollectionStatistics(rows=100, mean=2.0, frequencies={"ports": 3, "port": 3, "drizzle": 3})
     found = bm25([("ports", "port"), ("drizzle",)], {"two": ["ports", "port"], "one": ["drizzle", "x"]}, collection)
     assert found["two"] == pytest.approx(found["one"])  # pyright: ignore[reportUnknownMemberType] (pytest's own stub)
 
@@ -66,4 +66,4 @@ def test_impossible_values_are_refused(values: dict[str, float]) -> None:
 
 
 def test_an_empty_collection_is_no_error() -> None:
-    assert bm25([("a",)], {"one": []}, Collection(rows=0, mean=0.0, frequencies={})) == {"one": 0.0}
+    assert bm25([("a",)], {"one": []}, CollectionStatistics(rows=0, mean=0.0, frequencies={})) == {"one": 0.0}

@@ -15,7 +15,7 @@ from filrouge.core.errors import BadInput, EmbedderUnavailable, NotFound
 from filrouge.memories.models import Filters
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Ranking
-from filrouge.search.ranking import Collection, Fusion, bm25
+from filrouge.search.ranking import CollectionStatistics, Fusion, bm25
 from filrouge.search.retrievers import COLLECTIONS, HybridQuery, Rerank, hybrid_query, okapi_of
 from filrouge.testing import AnotherHash, StableHash, idle, running
 from tests.support.tiers import examples
@@ -47,7 +47,7 @@ def test_alpha_0_is_the_order_of_bm25_with_the_values_given(
     with holding(*sides(collection, items)) as parts:
         found = asked(parts, collection, text, alpha=0.0, n_results=20, okapi=okapi_of(k1, b)).hits
         tokens = {item.text: parts.analyser.tokens(item.text).split() for item in items}
-        everything = Collection(
+        everything = CollectionStatistics(
             rows=len(items),
             mean=sum(map(len, tokens.values())) / len(items) if items else 0,
             frequencies=Counter(form for one in tokens.values() for form in set(one)),

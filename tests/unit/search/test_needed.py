@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filrouge.search.ranking import (
-    MIN_PROBABILITY,
+    MIN_NEED_PROBABILITY,
     NeedFeatures,
     WeightedQuestion,
     anything_needed,
@@ -43,8 +43,8 @@ def test_one_that_stands_out_is_shown_and_one_of_many_alike_is_not() -> None:
     ahead = NeedFeatures(needed=0.35, covered=0.2, similarity=0.2)
     behind = NeedFeatures(needed=0.15, covered=0.1, similarity=0.1)
     first, *others = need_probabilities([ahead, *[behind] * 9])
-    assert first >= MIN_PROBABILITY > max(others)
-    assert max(need_probabilities([behind] * 10)) < MIN_PROBABILITY
+    assert first >= MIN_NEED_PROBABILITY > max(others)
+    assert max(need_probabilities([behind] * 10)) < MIN_NEED_PROBABILITY
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))

@@ -59,7 +59,7 @@ def made_of(parts: Parts, before: str, text: str) -> Vector:
 
 
 def needed(parts: Parts, prompt: str) -> Ranking:
-    question = Question(text=prompt, project=SHOP[0], private=True, by_need=True)
+    question = Question(text=prompt, project=SHOP[0], own_only=True, by_need=True)
     return parts.readers.here(lambda tx: recall(parts, tx, question))
 
 

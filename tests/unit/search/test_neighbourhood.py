@@ -28,7 +28,7 @@ def said(*texts: str, words: tuple[float, ...] = (), vectors: tuple[Vector | Non
         words=np.array(words or [0.0] * len(texts), dtype=np.float32),
         vectors=np.array([nothing if one is None else one for one in vectors], np.float32) if vectors else None,
         nearest=np.array([np.nan if one is None else one[0] for one in vectors or [None] * len(texts)], np.float32),
-        before=np.arange(len(texts), dtype=np.int64) - 1,
+        previous=np.arange(len(texts), dtype=np.int64) - 1,
     )
 
 
@@ -98,7 +98,7 @@ def test_every_feature_lies_between_nought_and_one(turns: list[tuple[str, float]
 
 
 def test_a_text_that_stands_alone_is_its_own_neighbourhood() -> None:
-    alone = replace(said("a", "b", words=(4.0, 0.0)), before=np.array([-1, -1]))
+    alone = replace(said("a", "b", words=(4.0, 0.0)), previous=np.array([-1, -1]))
     table = turn_features(asked("a?"), alone).features
     assert column(table, "words") == column(table, "words_before") == column(table, "words_after") == [1.0, 0.0]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from filrouge.core.protocols import WordIndex
 from filrouge.search.analyser import any_of
 from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
-from filrouge.search.ranking import BUILT_IN, Collection, bm25
+from filrouge.search.ranking import BACKEND_OKAPI, CollectionStatistics, bm25
 from filrouge.search.repository import WordFiles
 from filrouge.testing import TextAnalyser
 from tests.support.tiers import examples
@@ -71,9 +71,9 @@ def test_its_scores_are_those_that_bm25_gives_for_the_same_tokens(
     forms = [form for forms in terms for form in forms]
     with closing(filled(tmp_path_factory.mktemp("words"), texts)) as index:
         counted = index.view().counted(forms, None)
-        collection = Collection(rows=counted.rows, mean=counted.mean, frequencies=counted.having)
+        collection = CollectionStatistics(rows=counted.rows, mean=counted.mean, frequencies=counted.having)
         tokens = {str(number): ANALYSER.tokens(text).split() for number, text in enumerate(texts, 1)}
-        right = bm25(terms, tokens, collection, BUILT_IN)
+        right = bm25(terms, tokens, collection, BACKEND_OKAPI)
         for number, score in index.view().best(terms, Selection(), 99, None).items():
             assert score == pytest.approx(right[str(number)], rel=1e-4)  # pyright: ignore[reportUnknownMemberType]
 
