@@ -386,7 +386,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
-    """The size of a text with its line break. Some hosts limit characters, others bytes."""
+    """The size of a text and its line break: some hosts limit characters, others bytes."""
 
     characters: int
     bytes: int
@@ -410,11 +410,11 @@ def assemble(lines: Sequence[tuple[Section, str]], language: Language, nonce: st
     if not lines:
         return ""
     nonce = nonce or fresh_nonce()
-    parts = [f'<{TAG} nonce="{nonce}">', _PREAMBLE[language]]
+    texts = [f'<{TAG} nonce="{nonce}">', _PREAMBLE[language]]
     for section in SECTIONS:
-        if within := [text for text_section, text in lines if text_section == section]:
-            parts += [SECTIONS_SPEC[section].heading[language], *within]
-    return "\n".join([*parts, f"</{TAG} {nonce}>"])
+        if section_texts := [text for text_section, text in lines if text_section == section]:
+            texts += [SECTIONS_SPEC[section].heading[language], *section_texts]
+    return "\n".join([*texts, f"</{TAG} {nonce}>"])
 
 
 def parse(block: str) -> list[str]:
@@ -555,14 +555,14 @@ class _Knapsack:
         stages = list[_Stage]()
         for group in dict.fromkeys(offer.group for offer in self.offers):
             heading, steps = weigh(self.headings.get(group, EMPTY)), list[tuple[int, int, IsBetter]]()
-            within = _shifted(best, heading)
+            with_heading = _shifted(best, heading)  # best value by available room, this heading being paid
             for n in (n for n, offer in enumerate(self.offers) if offer.group == group):
                 weight = weigh(self.offers[n].size)
-                taking = _shifted(within, weight) + self.offers[n].value + _MIN_VALUE
-                steps.append((n, weight, taking > within))
-                within = np.maximum(within, taking)
-            stages.append((heading, within > best, steps))
-            best = np.maximum(best, within)
+                taking = _shifted(with_heading, weight) + self.offers[n].value + _MIN_VALUE
+                steps.append((n, weight, taking > with_heading))
+                with_heading = np.maximum(with_heading, taking)
+            stages.append((heading, with_heading > best, steps))
+            best = np.maximum(best, with_heading)
         return _backtrack(stages, room)
 
 
@@ -591,7 +591,7 @@ def _backtrack(stages: Sequence[_Stage], room: int) -> frozenset[int]:
 MIN_PROMPT: Final = 20
 """Minimum characters of a prompt for which memory is searched."""
 MAX_BYTES: Final = 9_400
-"""Maximum bytes of a block: less than the hook's line may have, which is less than hosts accept."""
+"""Maximum bytes of a block. The hook's line may be longer than that, and hosts accept more than the hook's line."""
 INJECTED: Final = "injected"
 _PACKED_FIRST: Final = ("rules", "reminders")
 #: Kinds of which several candidates with the same id may be shown.
@@ -687,9 +687,9 @@ def build_block(candidates: Sequence[Candidate], options: RenderOptions, nonce: 
         reasons |= dict.fromkeys(ordered, "supporting item, and nothing relevant to support")
         ordered = []
     # Candidates found for the prompt are checked first, so that a supporting one never displaces one as a duplicate.
-    by_turn = sorted(ordered, key=lambda n: _packing_step(candidates[n], options))
+    in_packing_order = sorted(ordered, key=lambda n: _packing_step(candidates[n], options))
     ordered = sorted(
-        _deduplicated(candidates, by_turn, options, reasons), key=lambda n: (_section_order(candidates[n]), n)
+        _deduplicated(candidates, in_packing_order, options, reasons), key=lambda n: (_section_order(candidates[n]), n)
     )
     lines = {n: _line(candidates[n], options).render() for n in ordered}
     taken = _packed(candidates, lines, options)

@@ -102,7 +102,7 @@ def build_for_hook(parts: Parts, event: Event, project: str, *, seconds: float |
 
 
 def log(parts: Parts, result: ContextResult, *, delivered: bool) -> str:
-    """Log a block built for a prompt or a start; returns its log id, or an empty string if nothing is logged.
+    """Log a block built for a prompt or a start; returns the recall's id, empty if nothing is logged.
 
     Args:
         delivered: the caller is known to have the block. Otherwise it is logged as late and may be confirmed later.
@@ -207,15 +207,16 @@ def _build_in_tx(parts: Parts, tx: Tx, event: Event, project: str) -> ContextRes
         return ContextResult(request=None, block=Block())
     request = _request(parts, tx, event, project, settings)
     if request.opening == "resume" and Recalls(tx).began(request.host, request.session, compacted(tx, request)):
-        return ContextResult(request=request, block=Block())  # the block from its start is still in its context
-    candidates = _refuse_possibly_superseded(tx, collect_candidates(parts, tx, request, _sources_for(request)))
+        # The agent's context still has the block of the session's start.
+        return ContextResult(request=request, block=Block())
+    candidates = _refuse_doubted(tx, collect_candidates(parts, tx, request, _sources_for(request)))
     return ContextResult(
         request=request, block=build_block(candidates, render_options_for(request)), notices=tuple(request.notices)
     )
 
 
-def _refuse_possibly_superseded(tx: Tx, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Refuse memories that a newer one among the candidates may have superseded."""
+def _refuse_doubted(tx: Tx, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Refuse doubted memories: a newer one among the candidates may have superseded them."""
     doubted = Doubts(tx).among([candidate.id for candidate in candidates if not candidate.refused])
     return [replace(candidate, refused=DOUBTED) if candidate.id in doubted else candidate for candidate in candidates]
 
@@ -252,8 +253,8 @@ def _language(parts: StoreContext, tx: Tx, event: Event, project: str, prompt: s
         return settings.language
     turns = parts.turns(tx)
     texts = turns.last_user_texts(event.host, event.session) or turns.last_user_texts_of_project(project or None)
-    before = [text for text in reversed(texts) if text != prompt]
-    return detect_language([*before, prompt] if prompt else before, "en")
+    earlier_texts = [text for text in reversed(texts) if text != prompt]
+    return detect_language([*earlier_texts, prompt] if prompt else earlier_texts, "en")
 
 
 def _write_log(parts: StoreContext, tx: Tx, row: Recall) -> None:

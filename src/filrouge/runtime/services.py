@@ -1,4 +1,4 @@
-"""The services of a running Filrouge: `StoreContext` for work in one transaction, `Parts` for everything else.
+"""The services of a running Filrouge: `Parts` has all of them, `StoreContext` those that work on the store needs.
 
 `runtime.wiring` builds `Parts` once and passes it to every operation. Only its flags, its times and the current
 vector search (`vectors`) change after that.
@@ -65,7 +65,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class StoreContext:
-    """What work inside one transaction needs, with or without a daemon: home, clock, analyser, environment."""
+    """What work on the store needs besides a transaction: home, clock, analyser, environment. It needs no daemon."""
 
     home: str
     clock: Clock
