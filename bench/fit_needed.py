@@ -82,7 +82,7 @@ def _events(host: str, payload: Project) -> list[Event]:
 
 def _probe(parts: Parts, place: str, probe: Project, project: Project, repository: str) -> Row:
     keys = {one["id"]: one["keys"] for one in project["statements"]}
-    question = Question(text=probe["prompt"], project=place, private=True, by_need=True)
+    question = Question(text=probe["prompt"], project=place, own_only=True, by_need=True)
     ranking = parts.readers.here(lambda tx: recall(parts, tx, question))
     hits = [
         {
