@@ -202,7 +202,7 @@ class TextAnalyser:
         languages: Snowball names of the languages whose words are stemmed, in stemming order.
 
     Raises:
-        BadConfig: there is no stemmer of that name.
+        BadConfig: a language has no stemmer.
     """
 
     def __init__(self, languages: Sequence[str] = LANGUAGES) -> None:
@@ -234,11 +234,13 @@ class TextAnalyser:
         """
         words = dict[Forms, bool]()
         for chunk in _chunks(text):
-            for forms, meant in self._words_of(chunk, asked=True):
-                words[forms] = words.get(forms, False) or meant
-        shouted = text.isupper()
+            for forms, is_capital in self._words_of(chunk, asked=True):
+                words[forms] = words.get(forms, False) or is_capital
+        all_capitals = text.isupper()
         return tuple(
-            forms for forms, capital in words.items() if forms[0] not in STOP_WORDS or (capital and not shouted)
+            forms
+            for forms, is_capital in words.items()
+            if forms[0] not in STOP_WORDS or (is_capital and not all_capitals)
         ) or tuple(words)
 
     def _words_of(self, chunk: _Chunk, *, asked: bool) -> Iterator[tuple[Forms, bool]]:

@@ -388,10 +388,10 @@ _BY_NAME: Final = {recipe.name: recipe for recipe in (FAST, BALANCED, DEEP, RRF)
 
 
 def recipe_named(name: str) -> Recipe:
-    """Return the recipe of that name.
+    """Return the recipe with this name.
 
     Raises:
-        BadInput: there is none.
+        BadInput: no recipe has this name.
     """
     for recipe_name, recipe in _BY_NAME.items():
         if recipe_name == name:

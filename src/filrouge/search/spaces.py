@@ -344,7 +344,7 @@ _FIXED_ORIGINS = ("user file", "environment")
 
 
 def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
-    """Start moving the memory to the model of that name, or to the configured one; return the status.
+    """Start moving the memory to the model with this name, or to the configured one; return the status.
 
     A given name becomes the setting, unless a file or the environment fixes the setting. If another space is being
     built, that build is abandoned. If the memory is already in the wanted space, only missing vectors are computed.

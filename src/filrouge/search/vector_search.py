@@ -226,7 +226,7 @@ class Embedders:
         self._lock = Lock()
 
     def named(self, name: str) -> Embedder:
-        """Return the embedder of that name.
+        """Return the embedder with this name.
 
         Raises:
             BadConfig: there is none.
