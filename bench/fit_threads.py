@@ -51,7 +51,7 @@ from filrouge.threads.assignment import (
     WEIGHTS_FILE,
     Exchange,
     FeatureTables,
-    PairTable,
+    FloatArray,
     TableKind,
     Whitening,
     bucket,
@@ -138,7 +138,7 @@ def excerpts(one: Spoken, chance: np.random.Generator) -> Iterator[Spoken]:
             start = int(chance.integers(0, max(1, len(sessions[number]) - length)))
             kept.extend(sessions[number][start : start + length])
         *before, last = (one.exchanges[place] for place in kept)
-        alone = replace(last, whole=last.prompt, answered=frozenset(), asks=False)
+        alone = replace(last, vector_with_reply=last.prompt_vector, reply_roots=frozenset(), reply_asks=False)
         yield Spoken(exchanges=[*before, alone], threads=one.threads[kept], said=[])
 
 
@@ -174,7 +174,7 @@ def went_on(one: FeatureTables, threads: Numbers) -> tuple[Numbers, Numbers]:
     return given[wanted >= 0], wanted[wanted >= 0]
 
 
-def paired(one: FeatureTables, chances: PairTable, threads: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def paired(one: FeatureTables, chances: FloatArray, threads: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Signs of every two prompts that have a thread, whether it is one, and whether they are of one session."""
     there = np.flatnonzero(threads >= 0)
     left, right = (there[axis] for axis in np.triu_indices(len(there), 1))
@@ -188,7 +188,7 @@ def fitted(
     projects: Sequence[int],
     counts: Sequence[float],
     kind: TableKind,
-) -> tuple[Fitted, list[PairTable]]:
+) -> tuple[Fitted, list[FloatArray]]:
     """The weights of all, and each one's probabilities by those of the other folds.
 
     Args:
@@ -224,14 +224,14 @@ def fitted(
     return parts[-1], near
 
 
-def probabilities(one: FeatureTables, weights: Mapping[str, PairTable], kind: TableKind) -> PairTable:
+def probabilities(one: FeatureTables, weights: Mapping[str, FloatArray], kind: TableKind) -> FloatArray:
     chances = assignment.continuation_probability(one, weights, kind)
     for number in range(ROUNDS):
         chances = assignment.score_round(one, chances, weights, f"{kind}.{number}")
     return chances
 
 
-def row(what: str, near: Sequence[PairTable], given: Sequence[Spoken], band: float) -> str:
+def row(what: str, near: Sequence[FloatArray], given: Sequence[Spoken], band: float) -> str:
     """F1 and largest share, the mean over projects, and precision and recall of all pairs of prompts."""
     scores, largest, count = list[float](), list[float](), list[int]()
     hits = Counter[tuple[bool, bool]]()
@@ -299,7 +299,7 @@ def main() -> int:
 
 
 def without_vectors(exchanges: Sequence[Exchange]) -> list[Exchange]:
-    return [replace(one, prompt=None, whole=None) for one in exchanges]
+    return [replace(one, prompt_vector=None, vector_with_reply=None) for one in exchanges]
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ from filrouge.threads import upkeep
 from filrouge.threads.assignment import (
     MAX_REGROUPED_PROMPTS,
     ComparedThread,
-    Comparison,
+    PairComparison,
     PlacedPrompt,
     Regrouping,
     RoutedPrompt,
@@ -316,13 +316,13 @@ class _Play:
         return self.counts
 
     def swept(self, now: datetime) -> None:
-        for move in upkeep.sweep((one.thread for one in self.threads.values()), now):
+        for move in upkeep.due_transitions((one.thread for one in self.threads.values()), now):
             kept = self.threads[move.thread_id]
             kept.thread = upkeep.apply_act(kept.thread, move.act, move.at)
             self.counts.actions[move.act] += 1
         self.regrouped()
 
-    def exchanges(self, turns: Sequence[Turn]) -> Comparison:
+    def exchanges(self, turns: Sequence[Turn]) -> PairComparison:
         """Prompts held against each other; of these streams there are no replies."""
         levelled: Sequence[Vector | None] = [None] * len(turns)
         if self.ground is not None and not self.leaving.vectors:

@@ -22,7 +22,7 @@ from filrouge.runtime import repository, wiring
 from filrouge.runtime.feed_messages import JobDead, LiveMessage
 from filrouge.runtime.services import Parts
 from filrouge.server.api import create_app
-from filrouge.server.live import SOCKETS, Sockets
+from filrouge.server.live import WEBSOCKET_SETTINGS, Sockets
 from filrouge.server.routes import daemon
 
 from ..support.browser import chromium
@@ -58,7 +58,7 @@ def served(home: str, port: int = 0) -> Generator[Site]:
     app = create_app(running, lambda: None)
     app.add_api_route("/page", lambda: HTMLResponse(PAGE), include_in_schema=False)
     listener = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", **SOCKETS))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", **WEBSOCKET_SETTINGS))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -30,7 +30,7 @@ def test_no_title_and_no_summary_is_ever_more_than_a_quoted_line(tmp_path: Path)
     with running(str(tmp_path)) as parts:
         idle(parts)
         say(parts, "For the record: production listens on port 8443.")
-        [thread] = parts.readers.here(lambda tx: Threads(tx).live())
+        [thread] = parts.readers.here(lambda tx: Threads(tx).unarchived())
         question = event(session="new", text="Let's get back to the port that production listens on.")
         start = event("session_start", session="new", source="startup")
         for attack in ATTACKS if is_proof() else ATTACKS[::5]:

@@ -40,9 +40,9 @@ from filrouge.core.text import in_json, visible
 from filrouge.daemon import client, starting
 from filrouge.daemon.reply import Reply, named_error
 
-# Limits the daemon's memory under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two
-# arenas are enough for threads that mostly take turns at the interpreter lock, and free memory is returned to the
-# system from time to time. With another C library both functions do nothing.
+# Memory use under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two arenas are
+# enough, because the interpreter lock lets only one thread run at a time. Free memory is returned to the system from
+# time to time. With another C library both functions do nothing.
 
 #: M_ARENA_MAX in malloc.h.
 _ARENA_MAX: Final = -8
@@ -76,16 +76,16 @@ _LOCK_POLL_SECONDS = 0.05
 
 @contextmanager
 def home_lock(
-    home: str, *, owner: str = DAEMON, timeout: float = 0.0, is_superseded: Callable[[], bool] = lambda: False
+    home: str, *, owner: str = DAEMON, timeout: float = 0.0, is_no_longer_needed: Callable[[], bool] = lambda: False
 ) -> Generator[None]:
     """Hold the home's lock while the block runs.
 
     Args:
         home: the home.
-        owner: `DAEMON`, or `PROGRAM` for a program that opens the home itself. A program does not give way, so nobody
-            waits for one.
+        owner: `DAEMON`, or `PROGRAM` for a program that opens the home itself. A program does not exit on request, so
+            nobody waits for one.
         timeout: seconds to wait for a daemon that is exiting.
-        is_superseded: called while waiting; returns True if this process is no longer needed.
+        is_no_longer_needed: called while waiting; returns True if this process is no longer needed.
 
     Raises:
         Busy: another process holds it.
@@ -98,7 +98,7 @@ def home_lock(
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
     try:
-        _lock(handle, home, time.monotonic() + timeout, is_superseded)
+        _lock(handle, home, time.monotonic() + timeout, is_no_longer_needed)
         with suppress(OSError):  # on a full disk the lock is held anyway
             os.ftruncate(handle, 0)
             os.pwrite(handle, owner.encode(), 0)
@@ -109,7 +109,9 @@ def home_lock(
 
 @contextmanager
 def start_lock(home: str) -> Generator[Callable[[], None]]:
-    """Hold the start lock while a daemon starts: the lock inherited from its starter, else the home's if it is free.
+    """Hold the start lock while a daemon starts.
+
+    The process that starts the daemon may hold the lock and pass it on. Otherwise the lock is acquired if it is free.
 
     Yields a function that releases the lock, to be called when the daemon listens. The end of the block releases it
     too.
@@ -201,16 +203,17 @@ def write_failure(home: str, error: FilrougeError) -> None:
         write_atomically(inside(home, FAILURE), json.dumps(failure))
 
 
-def _lock(handle: int, home: str, deadline: float, is_superseded: Callable[[], bool]) -> None:
+def _lock(handle: int, home: str, deadline: float, is_no_longer_needed: Callable[[], bool]) -> None:
     while True:
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if os.pread(handle, len(PROGRAM), 0) == PROGRAM.encode():
                 raise Busy(
-                    f"A program has {home} open.", remedy="Close the memory in that program, or use it there."
+                    f"A program has {home} open.",
+                    remedy="Close Filrouge in that program, or use the memory through that program.",
                 ) from error
-            if is_superseded() or time.monotonic() >= deadline:
+            if is_no_longer_needed() or time.monotonic() >= deadline:
                 raise Busy(f"A daemon is already running for {home}.") from error
         time.sleep(_LOCK_POLL_SECONDS)
 
@@ -235,7 +238,7 @@ def write_atomically(path: str, text: str) -> None:
         raise
 
 
-# Starts the daemon and waits until it answers, or reports why it did not start.
+# Starting the daemon, and waiting until it answers or has failed to start.
 #
 # Commands and programs wait like this; a hook never does. One of them starts the daemon, and all wait while that
 # process is alive and starting. If it dies, the next one starts another. A daemon that cannot start leaves a failure
@@ -243,70 +246,70 @@ def write_atomically(path: str, text: str) -> None:
 
 #: The longest start time. A machine may be heavily overloaded, or a large database may need migration.
 MAX_START_SECONDS = 180.0
-#: How long to wait if no daemon is starting and none answers.
-START_SECONDS = 15.0
+#: How long to wait while no daemon is starting and none answers.
+NO_PROGRESS_SECONDS = 15.0
 #: The limit on starts of daemons that die without a failure file.
 _MAX_STARTS = 3
 _ANSWER_SECONDS = 0.5
 _PAUSES = (0.01, 0.02, 0.05, 0.1)
 
 
-def ensure_running(directory: str, *, is_abandoned: Callable[[], bool] = lambda: False) -> None:
+def ensure_running(home: str, *, is_abandoned: Callable[[], bool] = lambda: False) -> None:
     """Start the daemon and wait until it answers.
 
     Args:
-        directory: the home.
+        home: the home.
         is_abandoned: called at least twice a second; returns True if nobody waits any more.
 
     Raises:
         FilrougeError: the reason why it could not start.
         DaemonUnavailable: it does not answer and gave no reason; the message names its log.
     """
-    _check_writable(directory)
-    _remove(inside(directory, FAILURE))
+    _check_writable(home)
+    _remove(inside(home, FAILURE))
     started_at = last_progress = time.monotonic()
     starts = pauses = 0
     while not is_abandoned():
-        outcome = client.start(directory)
-        if outcome == "there" and client.wait_ready(directory, time.monotonic() + _ANSWER_SECONDS):
+        outcome = client.start(home)
+        if outcome == "there" and client.wait_ready(home, time.monotonic() + _ANSWER_SECONDS):
             return
-        if (failure := _read_failure(directory)) is not None:
+        if (failure := _read_failure(home)) is not None:
             raise failure
         now = time.monotonic()
         starts += outcome == "started"
         last_progress = last_progress if outcome == "there" else now
-        if starts > _MAX_STARTS or now - last_progress > START_SECONDS or now - started_at > MAX_START_SECONDS:
+        if starts > _MAX_STARTS or now - last_progress > NO_PROGRESS_SECONDS or now - started_at > MAX_START_SECONDS:
             break
         if outcome != "there":
             time.sleep(_PAUSES[min(pauses, len(_PAUSES) - 1)])
             pauses += 1
     raise DaemonUnavailable(
         "The daemon did not start.",
-        remedy=f"See {inside(directory, LOG)}, or run it yourself: `python -m filrouge.server`.",
+        remedy=f"See {inside(home, LOG)}, or run it yourself: `python -m filrouge.server`.",
     )
 
 
-def wait_started(directory: str) -> None:
+def wait_started(home: str) -> None:
     """Wait while a daemon is starting, until it answers or has ended."""
     deadline = time.monotonic() + MAX_START_SECONDS
-    while client.is_starting(directory) and time.monotonic() < deadline:
+    while client.is_starting(home) and time.monotonic() < deadline:
         time.sleep(_PAUSES[-1])
 
 
-def upgrade_daemon(directory: str, reply: Reply) -> None:
+def upgrade_daemon(home: str, reply: Reply) -> None:
     """If an older daemon answered, let this version's daemon take over and wait for it.
 
     The request that it answered is done and need not be repeated.
     """
-    if client.replace_older_daemon(directory, reply):
-        client.wait_ready(directory, time.monotonic() + START_SECONDS)
+    if client.replace_older_daemon(home, reply):
+        client.wait_ready(home, time.monotonic() + NO_PROGRESS_SECONDS)
 
 
-def not_responding_error(directory: str, seconds: float) -> DaemonUnavailable:
+def not_responding_error(home: str, seconds: float) -> DaemonUnavailable:
     """Return the error for a daemon that runs but does not answer."""
     return DaemonUnavailable(
         f"The daemon runs but did not answer within {seconds:.0f} seconds.",
-        remedy=f"Try again; if it still does not answer, end the process named in {inside(directory, RUNTIME)}.",
+        remedy=f"Try again; if it still does not answer, end the process named in {inside(home, RUNTIME)}.",
     )
 
 
@@ -318,24 +321,24 @@ def unreachable_error(url: str) -> DaemonUnavailable:
     )
 
 
-def _check_writable(directory: str) -> None:
-    refuse_links(directory)
+def _check_writable(home: str) -> None:
+    refuse_links(home)
     try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        probe = os.path.join(directory, f".probe-{os.getpid()}")
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        probe = os.path.join(home, f".probe-{os.getpid()}")
         try:
             with open(probe, "wb") as file:
                 file.write(b"\0" * 4096)
         finally:
             _remove(probe)
     except OSError as error:
-        raise CannotWrite(f"The home {directory} cannot be written: {error.strerror}.") from error
+        raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
 
 
-def _read_failure(directory: str) -> FilrougeError | None:
+def _read_failure(home: str) -> FilrougeError | None:
     """Return the error in the failure file of a daemon that could not start, or None."""
     try:
-        with open(inside(directory, FAILURE), encoding="utf-8") as file:
+        with open(inside(home, FAILURE), encoding="utf-8") as file:
             failure: dict[str, Any] = json.load(file)
     except (OSError, ValueError):
         return None
@@ -370,7 +373,7 @@ class PlainLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Formats the same as a JSON object, with the keys `decision` and `error` if there is one."""
+    """Formats a record as a JSON object; the keys `decision` and `error` are there only if the record has one."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""

@@ -17,7 +17,7 @@ MatchReason = Literal["exact", "related", "tied"]
 Effect = Literal["erased", "emptied", "rebuilt", "unlinked"]
 """What happens to a row: it is deleted; it stays without its text; it is rebuilt; it loses a reference."""
 
-#: Spec GARD-4: most hits that a search may add, and their lowest relevance.
+#: Maximum number of hits that a search may add, and their minimum relevance.
 MAX_RELATED: Final = 20
 MIN_RELEVANCE: Final = 0.5
 #: What forgetting cannot guarantee; part of every preview and receipt.

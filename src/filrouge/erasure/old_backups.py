@@ -36,11 +36,11 @@ class Removal:
 
     Attributes:
         ids: of memories, turns and events.
-        words: texts; every row that contains one of them is deleted too.
+        search_texts: every row that contains one of these texts is deleted too.
     """
 
     ids: tuple[str, ...]
-    words: tuple[str, ...]
+    search_texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +181,9 @@ def _delete_rows(parts: Parts, database: Database, removal: Removal, at: datetim
 def _find_affected(analyser: Analyser, tx: Tx, removal: Removal) -> tuple[RowIds, dict[str, int]]:
     """Return the matching rows of a copy, and how many rows of each table forgetting them would delete or change."""
     forgetting = ForgetRepository(tx, analyser)
-    found: dict[str, list[str]] = {table: list(ids) for table, ids in forgetting.exact(removal.words).items()}
+    found: dict[str, list[str]] = {
+        table: list(ids) for table, ids in forgetting.rows_containing(removal.search_texts).items()
+    }
     for table, ids in forgetting.present(removal.ids).items():
         found[table] = list(dict.fromkeys([*found.get(table, []), *ids]))
     if not any(found.values()):

@@ -40,7 +40,7 @@ from filrouge.search.repository import NEED_VECTORS_JOB, FullTextIndex
 from filrouge.threads.bridge_service import queue_bridges
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
-from filrouge.threads.upkeep import refit
+from filrouge.threads.upkeep import refresh_names_and_vectors
 
 # Erasing memories and turns.
 
@@ -245,12 +245,12 @@ class ForgetRepository:
         self._analyses = Analyses(tx, analyser)
         self._erasing = EraseRepository(tx, analyser)
 
-    def exact(self, words: Sequence[str]) -> dict[str, list[str]]:
+    def rows_containing(self, texts: Sequence[str]) -> dict[str, list[str]]:
         """Return the rows that contain one of these texts (see `memories.models.contains_any`), by table."""
         # A few texts are searched one by one, so SQLite can skip rows without their longest run of plain letters.
-        search_singly = len(words) <= _MAX_SINGLE_SEARCHES
+        search_singly = len(texts) <= _MAX_SINGLE_SEARCHES
         searches = (
-            [([word], f"%{longest_ascii_run(word)}%") for word in words] if search_singly else [(list(words), "%")]
+            [([text], f"%{longest_ascii_run(text)}%") for text in texts] if search_singly else [(list(texts), "%")]
         )
         found: dict[str, dict[str, None]] = {}
         for group, letters in searches:
@@ -554,23 +554,23 @@ def carry_out(parts: StoreContext, tx: Tx, plan: ForgetPlan, *, at: datetime, ac
     ]
     for thread in untitled:
         Threads(tx).update(thread)
-    refit(parts, tx, [*untitled, *(one for one in changed if one.id not in renamed)], space_id)
+    refresh_names_and_vectors(parts, tx, [*untitled, *(one for one in changed if one.id not in renamed)], space_id)
     for thread in changed:
         if thread.merged_into is None:
             queue_bridges(parts, tx, thread.id)
 
 
-def tombstones_of(plan: ForgetPlan, stones: TombstoneHasher, at: datetime) -> list[Tombstone]:
+def tombstones_of(plan: ForgetPlan, hasher: TombstoneHasher, at: datetime) -> list[Tombstone]:
     """Return the tombstones of a plan: its rows, the keys by which hosts identify them, and every deleted text."""
     rows = [*plan.erased.memories, *plan.erased.turns, *plan.erased.events, *plan.syntheses, *plan.reasons]
     rows += [*plan.recalls, *plan.unread, *plan.informed]
-    found = [Tombstone(hash=stones.row(id_), kind="row", at=at) for id_ in rows]
-    found += [Tombstone(hash=stones.key(*key), kind="key", at=at) for key in plan.keys]
+    found = [Tombstone(hash=hasher.row(id_), kind="row", at=at) for id_ in rows]
+    found += [Tombstone(hash=hasher.key(*key), kind="key", at=at) for key in plan.keys]
     texts = dict.fromkeys((*plan.texts, *plan.other_texts, *plan.passages, *plan.notes))
     # An older database may split a file differently, so a note there is forgotten as a whole if any chunk of it was.
     split_notes = dict.fromkeys(path for path, _, _ in (id_.rpartition("#") for id_ in plan.chunks))
-    found += [Tombstone(hash=stones.row(path), kind="row", at=at) for path in split_notes]
-    return found + [Tombstone(hash=stones.text(text), kind="text", at=at) for text in texts if text.strip()]
+    found += [Tombstone(hash=hasher.row(path), kind="row", at=at) for path in split_notes]
+    return found + [Tombstone(hash=hasher.text(text), kind="text", at=at) for text in texts if text.strip()]
 
 
 def describe_rebuilding(plan: ForgetPlan) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ from filrouge.search.repository import Spaces
 from filrouge.search.service import Question, recall, search_turns
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
-from filrouge.threads.upkeep import refit
+from filrouge.threads.upkeep import refresh_names_and_vectors
 
 # Cleaning and searching the other files of the home.
 
@@ -87,21 +87,24 @@ _CHUNK_BYTES, _OVERLAP_BYTES = 8 << 20, 1024
 MAX_TEXTS_IN_FILES: Final = 12
 
 
-def clean_files(home: str, words: Sequence[str]) -> list[str]:
-    """Remove these words from leftover spool files and the log; return the names of the files that contained them.
+def clean_files(home: str, texts: Sequence[str]) -> list[str]:
+    """Delete spool files that contain one of these texts, and overwrite the texts in the log and the failure file.
 
-    The log should not contain user text, but the error of a failing job may repeat it. It is overwritten in place, so
-    that a process writing the log is not disturbed.
+    Neither log nor failure file should contain user text, but the error of a failing job may repeat it. They are
+    overwritten in place, so that a process writing the log is not disturbed.
+
+    Returns:
+        The names of the files that contained one of them.
     """
     changed: list[str] = []
     spool = inside(home, SPOOL)
     for name in _names(spool):
         path = os.path.join(spool, name)
-        if _spool_file_contains(path, words):
+        if _spool_file_contains(path, texts):
             inbox.remove_spool_file(path)
             changed.append(f"{SPOOL}/{name}")
     for name in _names(home):
-        if (name.startswith(LOG) or name == FAILURE) and _overwrite_words(inside(home, name), words):
+        if (name.startswith(LOG) or name == FAILURE) and _overwrite_texts(inside(home, name), texts):
             changed.append(name)
     return changed
 
@@ -113,23 +116,25 @@ def files_containing(home: str, texts: Sequence[str]) -> list[str]:
     no user text gets there.
     """
     excerpts = list(dict.fromkeys(excerpt for text in texts for excerpt in _excerpts(text)))
-    plain = list(dict.fromkeys(form for excerpt in excerpts for form in _text_forms(excerpt)))
-    exact = list(
+    any_case = list(dict.fromkeys(form for excerpt in excerpts for form in _text_forms(excerpt)))
+    case_sensitive = list(
         dict.fromkeys(form for text in texts for excerpt in _excerpts(text)[:1] for form in _base64_forms(excerpt))
     )
     return sorted(
-        os.path.relpath(path, home) for path in _files(home) if excerpts and _file_contains(path, plain, exact)
+        os.path.relpath(path, home)
+        for path in _files(home)
+        if excerpts and _file_contains(path, any_case, case_sensitive)
     )
 
 
-def _file_contains(path: str, plain: Sequence[bytes], exact: Sequence[bytes]) -> bool:
-    """Return True if a file contains one of these byte strings; `plain` ones match in any case."""
+def _file_contains(path: str, any_case: Sequence[bytes], case_sensitive: Sequence[bytes]) -> bool:
+    """Return True if a file contains one of these byte strings; `any_case` ones match in any case."""
     overlap = b""
     try:
         for chunk in read_raw(path, _CHUNK_BYTES) if os.path.basename(path).startswith(DATABASE) else _chunks(path):
             content = overlap + chunk
             lower = content.lower()
-            if any(_contains_word(form, lower) for form in plain) or any(form in content for form in exact):
+            if any(_contains_word(form, lower) for form in any_case) or any(form in content for form in case_sensitive):
                 return True
             overlap = content[-_OVERLAP_BYTES:]
     except OSError:
@@ -198,7 +203,7 @@ def _names(directory: str) -> list[str]:
     return []
 
 
-def _spool_file_contains(path: str, words: Sequence[str]) -> bool:
+def _spool_file_contains(path: str, texts: Sequence[str]) -> bool:
     try:
         with open(path, "rb") as file:
             raw = file.read()
@@ -206,15 +211,15 @@ def _spool_file_contains(path: str, words: Sequence[str]) -> bool:
         return False
     events = inbox.decode_events(raw).events
     data = "\n".join(json.dumps(event.get("data"), ensure_ascii=False) for event in events)
-    return contains_any(data, words) or contains_any(raw.decode("utf-8", "replace"), words)
+    return contains_any(data, texts) or contains_any(raw.decode("utf-8", "replace"), texts)
 
 
-def _overwrite_words(path: str, words: Sequence[str]) -> bool:
-    """Overwrite these words in a file with the same number of bytes; return True if it contained any."""
+def _overwrite_texts(path: str, texts: Sequence[str]) -> bool:
+    """Overwrite these texts in a file with the same number of bytes; return True if it contained any."""
     changed = False
     with suppress(OSError), open(path, "r+b") as file:
         content = file.read()
-        lower, excerpts = content.lower(), [excerpt for text in words for excerpt in _excerpts(text)]
+        lower, excerpts = content.lower(), [excerpt for text in texts for excerpt in _excerpts(text)]
         forms = [(form, lower) for excerpt in excerpts for form in _text_forms(excerpt) if _contains_word(form, lower)]
         forms += [(form, content) for excerpt in excerpts for form in _base64_forms(excerpt) if form in content]
         for form, haystack in forms:
@@ -236,12 +241,12 @@ class Erased:
     """The result of an erasure.
 
     Attributes:
-        redacted: journal entries that lost their payload.
+        blanked_entries: number of journal entries that lost their payload.
         out_of_files: False while a reader keeps the write-ahead log from being truncated.
     """
 
     ids: ErasedIds
-    redacted: int
+    blanked_entries: int
     out_of_files: bool
 
 
@@ -264,18 +269,18 @@ def erase(parts: Parts, ids: Collection[str], *, actor: str = "user") -> Erased:
         sessions = Analyses(tx, parts.analyser).about((), erased.turns)
         threads = ThreadErasing(tx).threads_of(erased.turns)
         synthesis_sessions = Syntheses(tx).sessions(erased.turns)
-        redacted = erasing.carry_out(erased, at=parts.clock.now(), actor=actor)
+        blanked_entries = erasing.carry_out(erased, at=parts.clock.now(), actor=actor)
         for session in sessions:  # summarise the remaining turns again
             queue_digest(parts, tx, session)
         for session in synthesis_sessions:
             queue_synthesis(parts, tx, session, "quiet")
-        refit(parts, tx, Threads(tx).some(threads), parts.vectors.space.id)
-        return erased, redacted
+        refresh_names_and_vectors(parts, tx, Threads(tx).some(threads), parts.vectors.space.id)
+        return erased, blanked_entries
 
-    erased, redacted = with_reserve(parts.home, lambda: parts.writer.run(write))
+    erased, blanked_entries = with_reserve(parts.home, lambda: parts.writer.run(write))
     remove_from_indexes(parts, erased)
     write_briefs(parts, None, everywhere=True)
-    return Erased(ids=erased, redacted=redacted, out_of_files=parts.writer.checkpoint())
+    return Erased(ids=erased, blanked_entries=blanked_entries, out_of_files=parts.writer.checkpoint())
 
 
 def remove_from_indexes(parts: Parts, erased: ErasedIds) -> None:
@@ -288,14 +293,14 @@ def remove_from_indexes(parts: Parts, erased: ErasedIds) -> None:
     parts.words.forget("memory", erased.memories)
     parts.words.forget("turn", erased.turns)
     parts.embedders.forget_texts()
-    parts.whitening.forget()
+    parts.whitening.clear()
     parts.vault.forget()
 
 
 # After the deletion: cleaning everything that is not a row, and searching everything again.
 
-EMPTY_LOG: Final = "empty_log"
-_EMPTY_LOG_TRIES, _PAUSE_SECONDS = 20, 0.1
+TRUNCATE_WAL: Final = "empty_log"
+_TRUNCATE_TRIES, _PAUSE_SECONDS = 20, 0.1
 _RETRY_SECONDS: Final = 5.0
 #: Maximum number of forgotten texts that are searched for in rows.
 _MAX_TEXTS_IN_ROWS: Final = 200
@@ -308,13 +313,13 @@ def finish_forgetting(
     """Clean indexes, files and backups, search for the forgotten text, and complete the receipt.
 
     The write-ahead log can be truncated only while no reader is active. This is tried for some seconds; after that the
-    job `empty_log` keeps trying, and the receipt says whether the log is empty.
+    job `TRUNCATE_WAL` keeps trying, and the receipt says whether the write-ahead log is empty.
     """
     began_at = time.monotonic()
     remove_from_indexes(parts, plan.erased)
     write_briefs(parts, None, everywhere=True)
-    files = clean_files(parts.home, [*removal.words, *_searchable_texts(plan)[:MAX_TEXTS_IN_FILES]])
-    emptied = _try_empty_log(parts.writer)
+    files = clean_files(parts.home, [*removal.search_texts, *_searchable_texts(plan)[:MAX_TEXTS_IN_FILES]])
+    is_truncated = _try_truncate_wal(parts.writer)
     cleaned_at = time.monotonic()
     failed = list[dict[str, Any]]()
     try:
@@ -327,7 +332,7 @@ def finish_forgetting(
     changes: dict[str, Any] = {
         "files": [DATABASE, *files, *rewritten_files(swept)],
         "backups": [_backup_entry(result) for result in swept] + failed,
-        "log_emptied": emptied,
+        "log_emptied": is_truncated,
         "searched": searched,
         "seconds": {
             "rows": round(row_seconds, 3),
@@ -339,20 +344,20 @@ def finish_forgetting(
     return parts.writer.run(lambda tx: _update_receipt(parts.tombstones, tx, receipt.id, changes))
 
 
-def queue_emptying(tx: Tx, receipt_id: str, at: datetime) -> None:
+def queue_wal_truncation(tx: Tx, receipt_id: str, at: datetime) -> None:
     """Queue a job that truncates the write-ahead log, so that a crash cannot skip it."""
-    Jobs(tx).enqueue(EMPTY_LOG, {"receipt": receipt_id}, dedupe=f"{EMPTY_LOG}:{receipt_id}", at=at)
+    Jobs(tx).enqueue(TRUNCATE_WAL, {"receipt": receipt_id}, dedupe=f"{TRUNCATE_WAL}:{receipt_id}", at=at)
 
 
-def empty_log(parts: Parts, payload: Payload) -> JobResult:
+def truncate_wal(parts: Parts, payload: Payload) -> JobResult:
     """Job: truncate the write-ahead log and record that in the receipt."""
-    emptied = parts.writer.checkpoint()
+    is_truncated = parts.writer.checkpoint()
 
     def write(tx: Tx) -> None:
-        if emptied:
+        if is_truncated:
             _update_receipt(parts.tombstones, tx, str(payload["receipt"]), {"log_emptied": True})
 
-    return JobResult(write=write, again=lambda: None if emptied else payload, delay=_RETRY_SECONDS)
+    return JobResult(write=write, again=lambda: None if is_truncated else payload, delay=_RETRY_SECONDS)
 
 
 def _update_receipt(tombstones: TombstoneFilter, tx: Tx, receipt_id: str, changes: dict[str, Any]) -> Receipt:
@@ -366,8 +371,8 @@ def _update_receipt(tombstones: TombstoneFilter, tx: Tx, receipt_id: str, change
     return Receipts(tx).put(previous.with_content(**content), tombstones.get_or_create()[0])
 
 
-def _try_empty_log(writer: Writer) -> bool:
-    for _ in range(_EMPTY_LOG_TRIES):
+def _try_truncate_wal(writer: Writer) -> bool:
+    for _ in range(_TRUNCATE_TRIES):
         if writer.checkpoint():
             return True
         time.sleep(_PAUSE_SECONDS)
@@ -375,31 +380,31 @@ def _try_empty_log(writer: Writer) -> bool:
 
 
 def _search_everything(parts: Parts, plan: ForgetPlan, removal: Removal) -> dict[str, Any]:
-    """Search all rows and files for the forgotten words and texts.
+    """Search all rows and files for what was asked to be forgotten and for the deleted texts.
 
     Returns:
-        `left`, what still contains the words; `inside_other_words`, files where the letters occur while rows contain
-        them only inside longer words, so that the two cannot be told apart; `repeated`, rows and files outside the
-        request that contain a whole forgotten text; and how many texts were searched for.
+        `left`, what still contains what was asked for; `inside_other_words`, files with these letters, where rows
+        contain the letters only inside longer words, so that the two cannot be told apart; `repeated`, rows and files
+        outside the request that contain a whole forgotten text; and how many texts were searched for.
     """
-    texts = [text for text in _searchable_texts(plan) if text not in removal.words]
-    words = list(removal.words)
+    texts = [text for text in _searchable_texts(plan) if text not in removal.search_texts]
+    search_texts = list(removal.search_texts)
     remaining, repeated = (
-        _count_rows_containing(parts.analyser, parts.readers, words),
+        _count_rows_containing(parts.analyser, parts.readers, search_texts),
         _count_rows_containing(parts.analyser, parts.readers, texts[:_MAX_TEXTS_IN_ROWS]),
     )
     erased_ids = {*plan.erased.memories, *plan.erased.turns}
-    returned = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).present([*erased_ids]))
-    files = files_containing(parts.home, words)
+    reappeared = parts.readers.here(lambda tx: ForgetRepository(tx, parts.analyser).present([*erased_ids]))
+    files = files_containing(parts.home, search_texts)
     inside_words: list[str] = []
     if files and parts.readers.here(
-        lambda tx: all(ForgetRepository(tx, parts.analyser).is_within(word) for word in words)
+        lambda tx: all(ForgetRepository(tx, parts.analyser).is_within(word) for word in search_texts)
     ):
         files, inside_words = [], files
     in_files = files_containing(parts.home, texts[:MAX_TEXTS_IN_FILES])
-    returned_counts = {f"returned_{table}": len(ids) for table, ids in returned.items()}
+    reappeared_counts = {f"returned_{table}": len(ids) for table, ids in reappeared.items()}
     return {
-        "left": {**remaining, **({"files": files} if files else {}), **returned_counts},
+        "left": {**remaining, **({"files": files} if files else {}), **reappeared_counts},
         "repeated": {**repeated, **({"files": in_files} if in_files else {})},
         **({"inside_other_words": inside_words} if inside_words else {}),
         "texts_in_rows": min(len(texts), _MAX_TEXTS_IN_ROWS),
@@ -411,7 +416,7 @@ def _search_everything(parts: Parts, plan: ForgetPlan, removal: Removal) -> dict
 def _count_rows_containing(analyser: Analyser, readers: ReaderPool, texts: Sequence[str]) -> dict[str, Any]:
     if not texts:
         return {}
-    found = readers.here(lambda tx: ForgetRepository(tx, analyser).exact(texts))
+    found = readers.here(lambda tx: ForgetRepository(tx, analyser).rows_containing(texts))
     return {table: len(ids) for table, ids in sorted(found.items())}
 
 
@@ -475,17 +480,17 @@ class _SearchResult:
 
     Attributes:
         found: the rows to start from.
-        exact: those of them that contain the words.
+        containing: those of them that contain one of the search texts.
         related: relevance by id, for rows that a search found.
-        words: texts that identify further rows.
+        search_texts: texts that identify further rows.
         notices: parts of the search that were not available.
         newest: highest row numbers of the source tables when the search ran.
     """
 
     found: RowIds
-    exact: RowIds
+    containing: RowIds
     related: Mapping[str, float]
-    words: tuple[str, ...]
+    search_texts: tuple[str, ...]
     notices: tuple[str, ...]
     newest: tuple[int, ...]
 
@@ -549,7 +554,7 @@ def forget(parts: Parts, request: ForgetRequest, token: str, *, actor: str = "us
         carry_out(parts, tx, plan, at=at, actor=actor, space_id=parts.vectors.space.id)
         tombstones = tombstones_of(plan, hasher, at)
         Tombstones(tx).add(tombstones)
-        queue_emptying(tx, id_, at)
+        queue_wal_truncation(tx, id_, at)
         content = {
             "counts": count_effects(rows),
             "rebuilt": list(describe_rebuilding(plan)),
@@ -587,7 +592,9 @@ def forget_at_once(parts: Parts, request: ForgetRequest, *, actor: str = "user")
 def receipts(tombstones: TombstoneFilter, tx: Tx, *, limit: int = 100) -> list[dict[str, Any]]:
     """Return the newest receipts, each with whether its signature is valid."""
     key = tombstones.secret
-    return [one.to_json() | {"signature_holds": is_signature_valid(one, key)} for one in Receipts(tx).all(limit)]
+    return [
+        receipt.to_json() | {"signature_holds": is_signature_valid(receipt, key)} for receipt in Receipts(tx).all(limit)
+    ]
 
 
 def receipt_of(tombstones: TombstoneFilter, tx: Tx, id_: str) -> dict[str, Any]:
@@ -612,12 +619,17 @@ def _find_rows(parts: Parts, tx: Tx, request: ForgetRequest) -> _SearchResult:
                 remedy="To forget a topic, give it as a text: `filrouge forget TEXT`.",
             )
         named = forgetting.with_turns({table: [request.id] for table in tables})
-        words = tuple(text for text in forgetting.texts_of(request.id) if _identifies(text))
-        exact = forgetting.exact(words)
+        search_texts = tuple(text for text in forgetting.texts_of(request.id) if _identifies(text))
+        containing = forgetting.rows_containing(search_texts)
         return _SearchResult(
-            found=_merge_ids(named, exact), exact=exact, related={}, words=words, notices=(), newest=newest
+            found=_merge_ids(named, containing),
+            containing=containing,
+            related={},
+            search_texts=search_texts,
+            notices=(),
+            newest=newest,
         )
-    exact = forgetting.exact([request.text])
+    containing = forgetting.rows_containing([request.text])
     question = Question(text=request.text, everywhere=True, limit=MAX_RELATED)
     rankings = (recall(parts, tx, question), search_turns(parts, tx, question))
     hits = sorted((hit for ranking in rankings for hit in ranking.hits), key=lambda hit: -hit.relevance)
@@ -627,10 +639,10 @@ def _find_rows(parts: Parts, tx: Tx, request: ForgetRequest) -> _SearchResult:
     notes = search_notes(parts, tx, request.text, limit=MAX_RELATED).hits[: MAX_RELATED - len(relevant)]
     chunks = {hit.chunk: round(hit.relevance, 4) for hit in notes if hit.relevance >= MIN_RELEVANCE}
     return _SearchResult(
-        found=_merge_ids(exact, {"memories": memories, "turns": turns, "vault_chunks": list(chunks)}),
-        exact=exact,
+        found=_merge_ids(containing, {"memories": memories, "turns": turns, "vault_chunks": list(chunks)}),
+        containing=containing,
         related={hit.id: round(hit.relevance, 4) for hit in relevant} | chunks,
-        words=(request.text,),
+        search_texts=(request.text,),
         notices=tuple(dict.fromkeys(notice for ranking in rankings for notice in ranking.notices)),
         newest=newest,
     )
@@ -639,7 +651,7 @@ def _find_rows(parts: Parts, tx: Tx, request: ForgetRequest) -> _SearchResult:
 def _plan_and_rows(analyser: Analyser, tx: Tx, search: _SearchResult) -> tuple[ForgetPlan, tuple[AffectedRow, ...]]:
     forgetting = ForgetRepository(tx, analyser)
     plan = forgetting.plan(search.found)
-    return plan, forgetting.rows(plan, search.exact, search.related)
+    return plan, forgetting.rows(plan, search.containing, search.related)
 
 
 def _token(tombstones: TombstoneFilter, request: ForgetRequest, rows: tuple[AffectedRow, ...]) -> str:
@@ -653,13 +665,15 @@ def _token(tombstones: TombstoneFilter, request: ForgetRequest, rows: tuple[Affe
 
 
 def _removal_of(plan: ForgetPlan, search: _SearchResult) -> Removal:
-    return Removal(ids=(*plan.erased.memories, *plan.erased.turns, *plan.erased.events), words=search.words)
+    return Removal(
+        ids=(*plan.erased.memories, *plan.erased.turns, *plan.erased.events), search_texts=search.search_texts
+    )
 
 
 def _has_more(analyser: Analyser, tx: Tx, search: _SearchResult) -> bool:
     """Return True if rows contain the words that the previous search did not find."""
-    exact = ForgetRepository(tx, analyser).exact(search.words)
-    return any(set(ids) - set(search.exact.get(table, ())) for table, ids in exact.items())
+    containing = ForgetRepository(tx, analyser).rows_containing(search.search_texts)
+    return any(set(ids) - set(search.containing.get(table, ())) for table, ids in containing.items())
 
 
 def _store_spool(parts: Parts) -> None:
@@ -667,7 +681,7 @@ def _store_spool(parts: Parts) -> None:
     try:
         drain_spool(parts)
     except CannotWrite as error:
-        _LOG.warning("the spool was not taken in: %s", error.message)
+        _LOG.warning("the events of the spool were not stored: %s", error.message)
 
 
 def _wait_for_events(parts: Parts, request: ForgetRequest) -> None:
@@ -723,16 +737,16 @@ def forget_again_at_start(parts: Parts) -> int:
     """
     file = TombstoneFile(parts.home)
     in_file, in_table = file.read(), parts.readers.here(lambda tx: Tombstones(tx).all())
-    file.append([stone for stone in in_table if stone.hash not in in_file])
-    missing = in_file.keys() - {stone.hash for stone in in_table}
+    file.append([tombstone for tombstone in in_table if tombstone.hash not in in_file])
+    missing = in_file.keys() - {tombstone.hash for tombstone in in_table}
     if not missing:
         return 0
-    hasher = parts.tombstones.stones
+    hasher = parts.tombstones.hasher
     if hasher is None:
         _LOG.warning("forget.key is missing, so forgotten content cannot be recognised in this database")
         return 0
     space_id = parts.vectors.space.id
-    to_apply = {stone: in_file[stone] for stone in missing}
+    to_apply = {hash_: in_file[hash_] for hash_ in missing}
     plan = parts.writer.run(lambda tx: _apply_tombstones(parts, tx, hasher, to_apply, space_id))
     if plan is None:
         return 0
@@ -740,7 +754,7 @@ def forget_again_at_start(parts: Parts) -> int:
     parts.writer.checkpoint()
     # A backup may have been made of this older database.
     ids = (*plan.erased.memories, *plan.erased.turns, *plan.erased.events)
-    sweep(parts, Removal(ids=ids, words=(*plan.notes, *plan.passages)), at=parts.clock.now(), actor=_ACTOR)
+    sweep(parts, Removal(ids=ids, search_texts=(*plan.notes, *plan.passages)), at=parts.clock.now(), actor=_ACTOR)
     return len(plan.erased.memories) + len(plan.erased.turns)
 
 
@@ -758,13 +772,14 @@ def replay(parts: StoreContext, present: Database | None, restored: Database) ->
     key, tombstones = HomeKey(parts.home).read(), TombstoneFile(parts.home).read()
     if present is not None:
         with suppress(StoreError):  # an older schema or a damaged database; the file has the tombstones
-            tombstones = {stone.hash: stone for stone in Tombstones(present.tx).all()} | tombstones
+            tombstones = {tombstone.hash: tombstone for tombstone in Tombstones(present.tx).all()} | tombstones
     if key is None or not tombstones:
         return 0
     with restored.transaction() as tx:
         # Rows that match its own tombstones were removed before it was copied.
         tombstones = {
-            hash_: tombstones[hash_] for hash_ in tombstones.keys() - {stone.hash for stone in Tombstones(tx).all()}
+            hash_: tombstones[hash_]
+            for hash_ in tombstones.keys() - {tombstone.hash for tombstone in Tombstones(tx).all()}
         }
         current = Spaces(tx).current()
         plan = _apply_tombstones(parts, tx, TombstoneHasher(key), tombstones, current.space.id if current else "")

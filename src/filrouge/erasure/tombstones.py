@@ -119,10 +119,11 @@ class Tombstones:
         """Return True if anything was ever forgotten."""
         return self._tx.one("tombstones.any") is not None
 
-    def add(self, stones: Iterable[Tombstone]) -> None:
+    def add(self, tombstones: Iterable[Tombstone]) -> None:
         """Store tombstones; an existing one gets the later date."""
         self._tx.many(
-            "tombstones.add", [{"hash": stone.hash, "kind": stone.kind, "at": to_text(stone.at)} for stone in stones]
+            "tombstones.add",
+            [{"hash": tombstone.hash, "kind": tombstone.kind, "at": to_text(tombstone.at)} for tombstone in tombstones],
         )
 
     def of(self, hashes: Collection[bytes]) -> dict[bytes, datetime]:
@@ -157,19 +158,21 @@ class TombstoneFile:
         for line in lines:
             try:
                 kind, hex_hash, at = line
-                stone = Tombstone(hash=bytes.fromhex(hex_hash), kind=_KINDS[kind], at=from_text(at))
+                tombstone = Tombstone(hash=bytes.fromhex(hex_hash), kind=_KINDS[kind], at=from_text(at))
             except (KeyError, ValueError):
                 continue
-            found[stone.hash] = stone
+            found[tombstone.hash] = tombstone
         return found
 
-    def append(self, stones: Iterable[Tombstone]) -> None:
+    def append(self, tombstones: Iterable[Tombstone]) -> None:
         """Append tombstones, synced to disk before this returns.
 
         Raises:
             OSError: the home cannot be written; the file is unchanged.
         """
-        lines = "".join(f"{stone.kind} {stone.hash.hex()} {to_text(stone.at)}\n" for stone in stones)
+        lines = "".join(
+            f"{tombstone.kind} {tombstone.hash.hex()} {to_text(tombstone.at)}\n" for tombstone in tombstones
+        )
         if not lines:
             return
         descriptor = open_nofollow(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -202,7 +205,7 @@ class TombstoneFilter:
         self._key = HomeKey(home)
         self._creation_lock = Lock()
         key = self._key.read()
-        self._stones = TombstoneHasher(key) if key else None
+        self._hasher = TombstoneHasher(key) if key else None
 
     @property
     def secret(self) -> bytes | None:
@@ -210,16 +213,16 @@ class TombstoneFilter:
         return self._key.read()
 
     @property
-    def stones(self) -> TombstoneHasher | None:
+    def hasher(self) -> TombstoneHasher | None:
         """The tombstone hasher of this home; None if nothing was ever forgotten."""
-        return self._stones
+        return self._hasher
 
     def get_or_create(self) -> tuple[bytes, TombstoneHasher]:
         """Return the key of the home and its hasher, creating the key if needed."""
         with self._creation_lock:  # concurrent calls would create two keys
             key = self._key.get_or_create()
-        self._stones = TombstoneHasher(key)
-        return key, self._stones
+        self._hasher = TombstoneHasher(key)
+        return key, self._hasher
 
     def without_forgotten(self, tx: Tx, event: Event) -> Event | None:
         """Return the event without its forgotten parts; None if nothing else remains."""
@@ -259,4 +262,4 @@ class TombstoneFilter:
         return any(self.refuses(tx, turn, from_epoch(event.at)) for turn in turns_from_event(single_call, ""))
 
     def _active_hasher(self, tx: Tx) -> TombstoneHasher | None:
-        return self._stones if self._stones and Tombstones(tx).any() else None
+        return self._hasher if self._hasher and Tombstones(tx).any() else None

@@ -28,8 +28,6 @@ from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import SUMS, Conflict, Kind, Memory, Neighbour, Noop, Update
 from filrouge.runtime.feed_messages import Topic
 
-# Values of the maintenance room: a consolidation run with its steps, and retention cutoffs.
-
 # A consolidation run ("garden") and its steps, as stored: counts and ids, never words.
 
 StepKind = Literal["sessions", "concepts", "preferences", "duplicates", "contradictions", "retention", "vectors"]
@@ -216,7 +214,7 @@ def _same_values(memory: Memory, other: Memory) -> bool:
 
 # The plan of a run.
 
-#: Estimate before any run was timed: half a minute to two minutes (GARD-2).
+#: Estimate before any run was timed: half a minute to two minutes.
 _UNTIMED: Final = (30.0, 120.0)
 #: Steps of one kind that are listed one by one.
 _MAX_LISTED_STEPS: Final = 10
@@ -396,7 +394,7 @@ _PLAN_TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
 }
 
 
-# Progress messages of a run (GARD-2): `ws:memory_progress` and their labels.
+# Progress messages of a run: `ws:memory_progress` and their labels.
 
 TYPE: Final = "ws:memory_progress"
 Phase = Literal["extracting_concepts", "analyzing_preferences", "vectorizing", "completed"]
@@ -454,7 +452,7 @@ class MemoryProgress:
         return {"type": TYPE, "payload": payload}
 
 
-def messages(garden: ConsolidationRun, done: Sequence[RunStep]) -> list[MemoryProgress]:
+def messages(run: ConsolidationRun, done: Sequence[RunStep]) -> list[MemoryProgress]:
     """Return the messages of a run, in order.
 
     They are computed from the done steps, so a late client, or one after a crash, gets the same messages.
@@ -465,28 +463,28 @@ def messages(garden: ConsolidationRun, done: Sequence[RunStep]) -> list[MemoryPr
     counts, sent = Counter[Phase](), list[MemoryProgress]()
     for step in done:
         counts[PHASE_OF[step.kind]] += 1
-        sent.append(message(garden, step, counts[PHASE_OF[step.kind]]))
-    return [*sent, completed_message(garden)] if garden.state == "completed" else sent
+        sent.append(message(run, step, counts[PHASE_OF[step.kind]]))
+    return [*sent, completed_message(run)] if run.state == "completed" else sent
 
 
-def message(garden: ConsolidationRun, step: RunStep, current: int) -> MemoryProgress:
+def message(run: ConsolidationRun, step: RunStep, current: int) -> MemoryProgress:
     """Return the message of a step, the `current`th of its phase."""
     phase = PHASE_OF[step.kind]
-    total = sum(garden.counts.get(kind, 0) for kind in kinds_of(phase))
-    return MemoryProgress(garden_id=garden.id, session_id=step.session, current=current, total=total, phase=phase)
+    total = sum(run.counts.get(kind, 0) for kind in kinds_of(phase))
+    return MemoryProgress(garden_id=run.id, session_id=step.session, current=current, total=total, phase=phase)
 
 
-def completed_message(garden: ConsolidationRun) -> MemoryProgress:
+def completed_message(run: ConsolidationRun) -> MemoryProgress:
     """Return the last message of a completed run."""
     return MemoryProgress(
-        garden_id=garden.id,
+        garden_id=run.id,
         session_id="",
-        current=garden.steps,
-        total=garden.steps,
+        current=run.steps,
+        total=run.steps,
         phase="completed",
         status="completed",
-        consolidated_sessions=garden.totals.get("sessions", 0),
-        new_items=garden.totals.get("new_items", 0),
+        consolidated_sessions=run.totals.get("sessions", 0),
+        new_items=run.totals.get("new_items", 0),
     )
 
 
@@ -541,7 +539,7 @@ _LABELS: Final[Mapping[Language, Mapping[str, str]]] = {
 
 # Decay of memories, and the retention policy.
 
-# Decay (MEM-4).
+# Decay.
 
 #: Half-life in days, by kind.
 HALF_LIVES: Final[Mapping[Kind, float]] = {
@@ -597,7 +595,7 @@ def last_activity(memory: Memory) -> datetime:
     return max(moment for moment in moments if moment is not None)
 
 
-# Retention (GARD-5).
+# Retention.
 
 #: Divisors of the retention times, by pressure step, and the shortest time that a row is kept.
 PRESSURES: Final = (1, 3, 12)

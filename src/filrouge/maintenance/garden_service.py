@@ -1,7 +1,7 @@
-"""The consolidation run ("garden"): planning it, doing its steps, and starting it (GARD-1 to GARD-5).
+"""The consolidation run ("garden"): planning it, doing its steps, and starting it.
 
 A run reads unread sessions, merges duplicate concepts and memories, puts contradictions up for review, queues retention
-and makes missing vectors. It is planned first; the plan and its steps are stored.
+and computes missing vectors. It is planned first; the plan and its steps are stored.
 
 The background job `garden` does one step each time it runs. A step is prepared outside any transaction. Its effects,
 its done mark and its counts are then written in one transaction, so a step is done exactly once and a run continues
@@ -71,7 +71,7 @@ from filrouge.search.repository import Owner, OwnerKind, SearchScope, StoredVect
 from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import embed_next_windows
 from filrouge.threads.reports import language_of
-from filrouge.threads.upkeep import follow_late_vector
+from filrouge.threads.upkeep import update_vector_for_prompt
 
 # Stored runs and their steps.
 
@@ -124,21 +124,21 @@ class ConsolidationRuns:
             NotFound: there is no run with this id.
         """
         what, remedy = f"consolidation run {garden_id!r}", "See `filrouge garden --list`."
-        return _garden(require_row(self._tx, "gardens.get", {"id": garden_id}, what=what, remedy=remedy))
+        return _run_from_row(require_row(self._tx, "gardens.get", {"id": garden_id}, what=what, remedy=remedy))
 
     def newest(self, limit: int) -> list[ConsolidationRun]:
         """Return the latest runs, newest first."""
-        return [_garden(row) for row in self._tx.all("gardens.newest", {"limit": limit})]
+        return [_run_from_row(row) for row in self._tx.all("gardens.newest", {"limit": limit})]
 
     def running(self) -> ConsolidationRun | None:
         """Return the active run, or None."""
         row = self._tx.one("gardens.running")
-        return _garden(row) if row else None
+        return _run_from_row(row) if row else None
 
     def last_completed(self) -> ConsolidationRun | None:
         """Return the latest run that completed, or None."""
         row = self._tx.one("gardens.last_completed")
-        return _garden(row) if row else None
+        return _run_from_row(row) if row else None
 
     def next(self, garden_id: str) -> RunStep | None:
         """Return the first step that is not done, or None."""
@@ -191,7 +191,7 @@ class ConsolidationRuns:
         return {kind: median(found) for kind, found in spans.items()}
 
 
-def _garden(row: Mapping[str, Any]) -> ConsolidationRun:
+def _run_from_row(row: Mapping[str, Any]) -> ConsolidationRun:
     plan = json.loads(row["plan"])
     return ConsolidationRun(
         **pick_columns(row, ("id", "occasion", "state", "error")),
@@ -215,42 +215,42 @@ MERGE_ACTION = "merge"
 class Merging:
     """Merges two memories. The caller decides whether they are the same.
 
-    The memory that goes is superseded by the one that is kept. It keeps its words, evidence and sessions, so a search
-    in its own time still finds it, and erasing its evidence still erases it. The kept memory gets copies of the
-    evidence and sessions that it lacked. The journal records what was copied, so an undo removes exactly that. The kept
-    memory's trust, confidence and words do not change.
+    The source is superseded by the target. It keeps its words, evidence and sessions, so a search in its own time still
+    finds it, and erasing its evidence still erases it. The target gets copies of the evidence and sessions that it
+    lacked. The journal records what was copied, so an undo removes exactly that. The target's trust, confidence and
+    words do not change.
     """
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
         self._writer = MemoryWriter(tx, analyser)
 
-    def merge(self, kept_id: str, merged_id: str, origin: Origin, reason: str) -> bool:
-        """Merge `merged_id` into `kept_id` in the caller's transaction; return False unless both are live."""
-        rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps([kept_id, merged_id])})}
+    def merge(self, target_id: str, source_id: str, origin: Origin, reason: str) -> bool:
+        """Merge `source_id` into `target_id` in the caller's transaction; return False unless both are live."""
+        rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps([target_id, source_id])})}
         if len(rows) < 2 or any(row["state"] != "live" for row in rows.values()):
             return False
-        memory = memory_from_row(rows[merged_id])
+        memory = memory_from_row(rows[source_id])
         before = state_of(memory)
         after = replace(
-            before, state="superseded", valid_to=max(before.valid_from, to_text(origin.at)), superseded_by=kept_id
+            before, state="superseded", valid_to=max(before.valid_from, to_text(origin.at)), superseded_by=target_id
         )
-        self._writer.states.write({merged_id: after}, origin.at)
-        merged = self._copy_missing(rows[kept_id], rows[merged_id])
+        self._writer.states.write({source_id: after}, origin.at)
+        merged = self._copy_missing(rows[target_id], rows[source_id])
         payload = self._writer.statement_payload(memory.text, reason, origin) | {"merged": merged}
         self._writer.record(
             origin,
             MERGE_ACTION,
-            merged_id,
+            source_id,
             payload,
-            before={merged_id: before},
-            after={merged_id: after},
-            touches=[kept_id],
+            before={source_id: before},
+            after={source_id: after},
+            touches=[target_id],
         )
         return True
 
     def undo_or_redo(self, merged: Mapping[str, Any]) -> dict[str, Any]:
-        """Undo a merge on the kept memory, or redo an undone one.
+        """Undo a merge on the target, or redo an undone one.
 
         Args:
             merged: the journal's record of the merge, or of its last undo or redo.
@@ -258,18 +258,18 @@ class Merging:
         Returns:
             The record for the journal, with the sign of `by` flipped.
         """
-        kept_id, sign = merged["kept"], -int(merged["by"])
+        target_id, sign = merged["kept"], -int(merged["by"])
         self._tx.run(
             "memories.merge_mentions",
-            {"id": kept_id, "by": sign * merged["mentions"]}
+            {"id": target_id, "by": sign * merged["mentions"]}
             | {f"{name}_{index}": merged[name][index] for name in ("first", "last") for index in (0, 1)}
             | {"back": sign < 0},
         )
         for turn_id, start, stop in merged["evidence"]:
-            row = {"memory_id": kept_id, "turn_id": turn_id, "start": start, "stop": stop}
+            row = {"memory_id": target_id, "turn_id": turn_id, "start": start, "stop": stop}
             self._tx.run("evidence.withdraw" if sign < 0 else "evidence.add", row)
         for host, session_id, first_at, last_at in merged["sessions"]:
-            row = {"memory_id": kept_id, "host": host, "session_id": session_id}
+            row = {"memory_id": target_id, "host": host, "session_id": session_id}
             if sign < 0:
                 self._tx.run("analyses.unmention_once", row)
             else:
@@ -281,23 +281,23 @@ class Merging:
         found = Journal(self._tx).entries_about(memory_id)
         return any(entry.action == MERGE_ACTION and {memory_id, other_id} <= entry.touches for entry in found)
 
-    def _copy_missing(self, kept: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
-        """Copy the evidence and sessions that the kept memory lacks; return a record of what was added."""
-        pair = {"kept": kept["id"], "gone": merged["id"]}
+    def _copy_missing(self, target: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+        """Copy the evidence and sessions that the target lacks; return a record of what was added."""
+        pair = {"kept": target["id"], "gone": source["id"]}
         evidence = [[row["turn_id"], row["start"], row["stop"]] for row in self._tx.all("evidence.copy", pair)]
         sessions = [
             [row["host"], row["session_id"], row["first_at"], row["last_at"]]
             for row in self._tx.all("analyses.copy_mentions", pair)
         ]
-        first = [kept["first_mention"], min(kept["first_mention"], merged["first_mention"])]
-        last = [kept["last_mention"], max(kept["last_mention"], merged["last_mention"])]
+        first = [target["first_mention"], min(target["first_mention"], source["first_mention"])]
+        last = [target["last_mention"], max(target["last_mention"], source["last_mention"])]
         # A concept counts the sessions that mention it, and one session may mention both.
-        mentions = len(sessions) if kept["kind"] == "concept" else int(merged["mention_count"])
-        row = {"id": kept["id"], "by": mentions, "first_0": first[0], "first_1": first[1], "last_0": last[0]}
+        mentions = len(sessions) if target["kind"] == "concept" else int(source["mention_count"])
+        row = {"id": target["id"], "by": mentions, "first_0": first[0], "first_1": first[1], "last_0": last[0]}
         self._tx.run("memories.merge_mentions", row | {"last_1": last[1], "back": False})
         return {
-            "kept": kept["id"],
-            "by": 1,
+            "kept": target["id"],
+            "by": 1,  # a sign: 1 after the merge or a redo, -1 after an undo
             "mentions": mentions,
             "first": first,
             "last": last,
@@ -318,7 +318,7 @@ _MAX_TEXT_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class MemoryComparison:
     """The result of comparing memories.
 
     Attributes:
@@ -331,7 +331,7 @@ class Comparison:
     remaining: int
 
 
-def unread_sessions(parts: StoreContext, tx: Tx) -> tuple[list[Step], int]:
+def unread_session_steps(parts: StoreContext, tx: Tx) -> tuple[list[Step], int]:
     """Return two steps for each unread session, and the number of sessions left for another run.
 
     One step summarises the session; the other looks for what the user stated in it.
@@ -344,7 +344,7 @@ def unread_sessions(parts: StoreContext, tx: Tx) -> tuple[list[Step], int]:
     return steps, len(found) - len(subjects)
 
 
-def equal_concepts(parts: StoreContext, tx: Tx) -> list[Step]:
+def concept_merge_steps(parts: StoreContext, tx: Tx) -> list[Step]:
     """Return a step for each concept that equals another concept of its project."""
     by_key: dict[tuple[str, str | None, frozenset[str]], list[Memory]] = {}
     for row in tx.all("memories.live_concepts"):
@@ -359,7 +359,9 @@ def equal_concepts(parts: StoreContext, tx: Tx) -> list[Step]:
     return steps
 
 
-def compare_memories(parts: Parts, tx: Tx, after: int, *, max_memories: int = MAX_COMPARED_MEMORIES) -> Comparison:
+def compare_memories(
+    parts: Parts, tx: Tx, after: int, *, max_memories: int = MAX_COMPARED_MEMORIES
+) -> MemoryComparison:
     """Compare up to `max_memories` memories after sequence number `after` with their nearest neighbours.
 
     Each memory is compared once, when it is new. Pairs whose merge a user undid are skipped, and so are memories that
@@ -367,7 +369,7 @@ def compare_memories(parts: Parts, tx: Tx, after: int, *, max_memories: int = MA
     missing.
     """
     if not parts.vectors.ready.is_set():
-        return Comparison(steps=(), until=after, remaining=0)
+        return MemoryComparison(steps=(), until=after, remaining=0)
     rows = tx.all("memories.compared", {"after": after, "limit": max_memories})
     new_ids = [str(row["id"]) for row in rows]
     neighbours = _find_neighbours(parts, tx, new_ids)
@@ -403,10 +405,10 @@ def compare_memories(parts: Parts, tx: Tx, after: int, *, max_memories: int = MA
     steps = (*merge_steps, *(_contradiction_step(*found) for found in reversed(by_newer.values())))
     until = max((int(row["seq"]) for row in rows), default=after)
     not_compared = tx.one("memories.not_compared", {"after": until}) or {"n": 0}
-    return Comparison(steps=steps, until=until, remaining=int(not_compared["n"]))
+    return MemoryComparison(steps=steps, until=until, remaining=int(not_compared["n"]))
 
 
-def without_vectors(parts: Parts, tx: Tx) -> list[Step]:
+def missing_vector_steps(parts: Parts, tx: Tx) -> list[Step]:
     """Return a step for each batch of texts without vectors in the current space."""
     if parts.vectors.is_lost:
         return []
@@ -576,8 +578,8 @@ def add_to_review(parts: StoreContext, subject: StepSubject) -> Effects:
     return Effects(write=write)
 
 
-def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
-    """Make the vectors of some texts; a long text takes several passes of a few windows each.
+def compute_vectors(parts: Parts, subject: StepSubject) -> Effects:
+    """Compute the vectors of some texts; a long text takes several passes of a few windows each.
 
     Raises:
         EmbedderUnavailable: the model cannot be used.
@@ -592,7 +594,7 @@ def make_vectors(parts: Parts, subject: StepSubject) -> Effects:
         for done_pass in done_passes:
             done_pass.write(tx, vectors.space.id)
             if done_pass.owner.kind == "turn" and not done_pass.first:
-                follow_late_vector(tx, done_pass.owner.id, vectors.space.id)
+                update_vector_for_prompt(tx, done_pass.owner.id, vectors.space.id)
         still_missing = _texts_without_vectors(parts, tx, subject, vectors.space.id)
         return None if is_more and still_missing else {"vectors": len(subject["ids"]) - len(still_missing)}
 
@@ -675,7 +677,7 @@ def queue_retention(parts: StoreContext, _: StepSubject) -> Effects:
     return Effects(write=lambda tx: {"retentions": int(begin_retention(parts.clock, tx))})
 
 
-FINDERS: Final[tuple[Finder, ...]] = (equal_concepts, without_vectors, retention_steps)
+FINDERS: Final[tuple[Finder, ...]] = (concept_merge_steps, missing_vector_steps, retention_steps)
 STEP_RUNNERS: Final[Mapping[StepKind, StepRunner]] = {
     "sessions": read_session,
     "concepts": merge_concepts,
@@ -683,7 +685,7 @@ STEP_RUNNERS: Final[Mapping[StepKind, StepRunner]] = {
     "duplicates": merge_memories,
     "contradictions": add_to_review,
     "retention": queue_retention,
-    "vectors": make_vectors,
+    "vectors": compute_vectors,
 }
 
 
@@ -750,39 +752,39 @@ def run_next_step(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     A failing step is counted and skipped. Progress is published after a step is committed.
     """
     garden_id = str(payload["garden"])
-    garden, step = parts.readers.here(
+    run, step = parts.readers.here(
         lambda tx: (ConsolidationRuns(tx).get(garden_id), ConsolidationRuns(tx).next(garden_id))
     )
-    if garden.state != "running":
+    if run.state != "running":
         return JobResult(write=lambda _: None)
-    return _end_job(parts.clock, parts.bus, garden) if step is None else _step_job(parts, garden, step)
+    return _end_job(parts.clock, parts.bus, run) if step is None else _step_job(parts, run, step)
 
 
 def fail_orphaned_run(clock: Clock, tx: Tx) -> None:
     """End a run whose job no longer exists, so that another can begin."""
-    garden = ConsolidationRuns(tx).running()
-    if garden is not None and (error := _failure_reason(tx)):
-        ConsolidationRuns(tx).end(garden.id, clock.now(), error=error)
+    run = ConsolidationRuns(tx).running()
+    if run is not None and (error := _failure_reason(tx)):
+        ConsolidationRuns(tx).end(run.id, clock.now(), error=error)
 
 
-def run_to_json(tx: Tx, garden: ConsolidationRun) -> dict[str, Any]:
+def run_to_json(tx: Tx, run: ConsolidationRun) -> dict[str, Any]:
     """Return a run as JSON: its state, its steps done so far and its totals."""
-    gardens = ConsolidationRuns(tx)
-    problem = _failure_reason(tx) if garden.state == "running" else ""
+    runs = ConsolidationRuns(tx)
+    problem = _failure_reason(tx) if run.state == "running" else ""
     if problem:
-        garden = gardens.get(garden.id)  # the run may have ended since it was read, which removes its job
-    is_running, is_over = garden.state == "running", garden.state == "completed"
-    error = (problem if is_running else "") or garden.error
+        run = runs.get(run.id)  # the run may have ended since it was read, which removes its job
+    is_running, is_completed = run.state == "running", run.state == "completed"
+    error = (problem if is_running else "") or run.error
     return {
-        "id": garden.id,
-        "occasion": garden.occasion,
-        "state": "failed" if error else garden.state,
+        "id": run.id,
+        "occasion": run.occasion,
+        "state": "failed" if error else run.state,
         "error": error,
-        "started_at": to_text(garden.started_at),
-        "ended_at": text_or_none(garden.ended_at),
-        "counts": dict(garden.counts),
-        "steps": {"done": garden.steps if is_over else gardens.done_of(garden.id, KINDS), "total": garden.steps},
-        "totals": gardens.totals(garden.id) if is_running else dict(garden.totals),
+        "started_at": to_text(run.started_at),
+        "ended_at": text_or_none(run.ended_at),
+        "counts": dict(run.counts),
+        "steps": {"done": run.steps if is_completed else runs.done_of(run.id, KINDS), "total": run.steps},
+        "totals": runs.totals(run.id) if is_running else dict(run.totals),
     }
 
 
@@ -792,11 +794,11 @@ def progress(parts: StoreContext, tx: Tx, garden_id: str, after: int) -> dict[st
     Raises:
         NotFound: there is no run with this id.
     """
-    gardens = ConsolidationRuns(tx)
-    garden, language = gardens.get(garden_id), language_of(parts, tx)
-    sent = [sent_message.to_json() for sent_message in messages(garden, gardens.done(garden_id))]
+    runs = ConsolidationRuns(tx)
+    run, language = runs.get(garden_id), language_of(parts, tx)
+    sent = [sent_message.to_json() for sent_message in messages(run, runs.done(garden_id))]
     labelled = [body | {"label": label(body["payload"], language)} for body in sent[after:]]
-    return {"garden": run_to_json(tx, garden), "messages": labelled, "next": len(sent)}
+    return {"garden": run_to_json(tx, run), "messages": labelled, "next": len(sent)}
 
 
 def display_language(parts: Parts) -> Language:
@@ -805,7 +807,7 @@ def display_language(parts: Parts) -> Language:
 
 
 def _plan(parts: Parts, tx: Tx) -> GardenPlan:
-    sessions, sessions_left = unread_sessions(parts, tx)
+    sessions, sessions_left = unread_session_steps(parts, tx)
     comparison = compare_memories(parts, tx, _compared_until(tx))
     steps = sort_by_kind([*sessions, *comparison.steps, *(step for finder in FINDERS for step in finder(parts, tx))])
     return GardenPlan(
@@ -822,38 +824,38 @@ def _compared_until(tx: Tx) -> int:
     return last.memories_until if last else 0
 
 
-def _step_job(parts: Parts, garden: ConsolidationRun, step: RunStep) -> JobResult:
+def _step_job(parts: Parts, run: ConsolidationRun, step: RunStep) -> JobResult:
     # A session that cannot be read must not block the others.
     prepared = Effects(write=_count_failure)
-    passed_over = "step %d (%s) of the garden %s is passed over"
-    with logged(_LOG, passed_over, step.position, step.kind, garden.id, reraise=(CannotWrite,)):
+    skipped = "step %d (%s) of the consolidation run %s failed and is skipped"
+    with logged(_LOG, skipped, step.position, step.kind, run.id, reraise=(CannotWrite,)):
         prepared = STEP_RUNNERS[step.kind](parts, step.subject)
     sent = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
         counts = prepared.write(tx)
         if counts is not None:
-            gardens = ConsolidationRuns(tx)
-            gardens.mark(garden.id, step.position, {name: n for name, n in counts.items() if n}, parts.clock.now())
-            sent[:] = [message(garden, step, gardens.done_of(garden.id, kinds_of(PHASE_OF[step.kind])))]
+            runs = ConsolidationRuns(tx)
+            runs.mark(run.id, step.position, {name: n for name, n in counts.items() if n}, parts.clock.now())
+            sent[:] = [message(run, step, runs.done_of(run.id, kinds_of(PHASE_OF[step.kind])))]
 
     def afterwards() -> None:
         prepared.afterwards()
         _publish(parts.bus, sent)
 
-    return JobResult(write=write, afterwards=afterwards, again=lambda: {"garden": garden.id})
+    return JobResult(write=write, afterwards=afterwards, again=lambda: {"garden": run.id})
 
 
 def _count_failure(_: Tx) -> Counts:
     return {"failed": 1}
 
 
-def _end_job(clock: Clock, bus: Bus, garden: ConsolidationRun) -> JobResult:
+def _end_job(clock: Clock, bus: Bus, run: ConsolidationRun) -> JobResult:
     sent = list[MemoryProgress]()
 
     def write(tx: Tx) -> None:
-        ConsolidationRuns(tx).end(garden.id, clock.now())
-        sent[:] = [completed_message(ConsolidationRuns(tx).get(garden.id))]
+        ConsolidationRuns(tx).end(run.id, clock.now())
+        sent[:] = [completed_message(ConsolidationRuns(tx).get(run.id))]
 
     return JobResult(write=write, afterwards=lambda: _publish(bus, sent))
 
@@ -877,13 +879,13 @@ _CHECK_SECONDS: Final = 60.0
 _CATCH_UP: Final = timedelta(hours=12)
 
 
-def garden_watch(parts: Parts) -> PeriodicTask:
+def garden_task(parts: Parts) -> PeriodicTask:
     """Return a periodic task that checks once a minute whether a run is due."""
     failed = "the check for a due consolidation run failed"
-    return PeriodicTask(_CHECK_SECONDS, Watch(parts).check, name="garden", failure_message=failed)
+    return PeriodicTask(_CHECK_SECONDS, GardenSchedule(parts).check, name="garden", failure_message=failed)
 
 
-class Watch:
+class GardenSchedule:
     """Begins runs when they are due; `check` is called periodically.
 
     An idle run begins if nothing was captured for `garden_idle_minutes`, there is something to do, and the last

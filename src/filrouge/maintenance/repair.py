@@ -580,7 +580,7 @@ def wrong_vectors(tx: Tx) -> list[dict[str, Any]]:
 
 
 def drop_vectors(tx: Tx, keys: list[dict[str, Any]]) -> None:
-    """Delete all windows of the owners of these vectors, so that all are made again."""
+    """Delete all windows of the owners of these vectors, so that all are computed again."""
     tx.many("vectors.drop", [key | {"first": 0, "last": 1 << 31} for key in keys])
 
 
@@ -775,7 +775,7 @@ def repair(
         confirm: called with what was found, saved and lost, before anything is replaced; False cancels.
 
     Returns:
-        `found`, what was wrong; `tables`, what was saved and lost per table; `vectors`, how many are made again;
+        `found`, what was wrong; `tables`, what was saved and lost per table; `vectors`, how many are computed again;
         `redacted`, journal entries that lost their payload; `kept`, the backup that holds the damaged files.
 
     Raises:
@@ -805,7 +805,7 @@ def repair(
 def _vectors_differ(home: str) -> bool:
     """Return True if any vector differs from the backup.
 
-    Which of the two is damaged is unknown, so all vectors are made again.
+    Which of the two is damaged is unknown, so all vectors are computed again.
     """
     try:
         return "vectors" in _differing_rows(home)

@@ -265,7 +265,7 @@ def pinned_notes(settings: Settings) -> list[str]:
 
 def forgotten_texts(tombstones: TombstoneFilter, tx: Tx, texts: Sequence[str]) -> frozenset[str]:
     """Return those of these texts that were forgotten and must not be stored again in the same words."""
-    hasher = tombstones.stones
+    hasher = tombstones.hasher
     if hasher is None or not Tombstones(tx).any():
         return frozenset()
     hashes = {text: hasher.text(text) for text in texts}

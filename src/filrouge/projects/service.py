@@ -368,7 +368,7 @@ def _update_indexes(parts: Parts, moved: MovedRows, into: str) -> None:
             for id_, number, windows in parts.readers.here(partial(_vectors_to_index, parts, owner, batch)):
                 index.put(id_, number, into, windows)
         parts.words.forget(owner, ids)
-    parts.whitening.forget()
+    parts.whitening.clear()
 
 
 def _vectors_to_index(parts: Parts, owner: OwnerKind, ids: Sequence[str], tx: Tx) -> list[tuple[str, int, Vectors]]:

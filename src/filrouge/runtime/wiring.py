@@ -27,7 +27,7 @@ from filrouge.core.protocols import Analyser, Embedder, Tx, VectorIndex, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings, resolve
 from filrouge.daemon.process import trim_memory
-from filrouge.erasure.service import EMPTY_LOG, empty_log, forget_again_at_start
+from filrouge.erasure.service import TRUNCATE_WAL, forget_again_at_start, truncate_wal
 from filrouge.erasure.tombstones import TombstoneFilter
 from filrouge.extraction import understanding
 from filrouge.extraction.repository import Session
@@ -36,7 +36,7 @@ from filrouge.extraction.sessions import AFTER_TRANSCRIPT_SECONDS, analyse_sessi
 from filrouge.extraction.understanding import EXTRACT, queue_last_reading
 from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up, backup_watch
-from filrouge.maintenance.garden_service import GARDEN, garden_watch, run_next_step
+from filrouge.maintenance.garden_service import GARDEN, garden_task, run_next_step
 from filrouge.maintenance.retention import RETAIN, retain, retention_watch
 from filrouge.notes.pages_service import pages_watch
 from filrouge.notes.service import vault_watches
@@ -99,7 +99,7 @@ from filrouge.threads.placing import (
     request_name,
 )
 from filrouge.threads.synthesis_service import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
-from filrouge.threads.upkeep import ENTITLE, RECONSIDER, VECTORS, compute_thread_vectors, follow_late_vector
+from filrouge.threads.upkeep import NAME_THREAD, RECONSIDER, VECTORS, compute_thread_vectors, update_vector_for_prompt
 
 # Opening the database.
 #
@@ -310,7 +310,7 @@ def _index_owner(parts: Parts, vectors: VectorSearch, payload: Payload, windows:
         if windows.owner.kind == "memory":
             queue_need_vectors(tx, vectors, parts.clock.now())
         if not windows.first and windows.owner.kind == "turn":
-            follow_late_vector(tx, windows.owner.id, vectors.space.id)
+            update_vector_for_prompt(tx, windows.owner.id, vectors.space.id)
 
     return JobResult(
         write=write,
@@ -331,7 +331,7 @@ HANDLERS: Mapping[str, Handler] = {
     SYNTHESISE: single(synthesise),
     RECOUNT: single(recount),
     RECONSIDER: single(reconsider),
-    ENTITLE: single(request_name),
+    NAME_THREAD: single(request_name),
     "index_turn": Handler(prepare=index_turn, max_together=_MAX_JOBS_TOGETHER),
     "index_memory": Handler(prepare=index_memory, max_together=_MAX_JOBS_TOGETHER),
     PLACE: Handler(prepare=place_prompts, max_together=PROMPTS_PER_TX),
@@ -344,7 +344,7 @@ HANDLERS: Mapping[str, Handler] = {
     CALIBRATE: single(calibrate),
     RETAIN: single(retain),
     NEED_VECTORS_JOB: single(make_need_vectors),
-    EMPTY_LOG: single(empty_log),
+    TRUNCATE_WAL: single(truncate_wal),
     BACKFILL: single(backfill),
 }
 
@@ -432,7 +432,7 @@ def start(
         ),
         idle_watch(parts),
         retention_watch(parts),
-        garden_watch(parts),
+        garden_task(parts),
         backup_watch(parts),
         *vault_watches(parts),
         pages_watch(parts),

@@ -37,7 +37,7 @@ from filrouge.search.vector_search import (
     new_vector_search,
 )
 from filrouge.threads.repository import ThreadVectors
-from filrouge.threads.upkeep import follow_late_vector, queue_thread_vectors
+from filrouge.threads.upkeep import queue_thread_vectors, update_vector_for_prompt
 
 _LOG = logging.getLogger(__name__)
 
@@ -446,7 +446,7 @@ def _embed_batch(parts: Parts, target: StoredSpace, embedder: Embedder, owners: 
             for done in passes:
                 done.write(tx, target.id)
                 if target.state == "current" and done.owner.kind == "turn" and not done.first:
-                    follow_late_vector(tx, done.owner.id, target.id)
+                    update_vector_for_prompt(tx, done.owner.id, target.id)
             next_payloads.append(next_payload)
         else:
             next_payloads.append({})  # another space was requested: write nothing, and start with that one

@@ -41,18 +41,18 @@ def main() -> int:
     started_by_client, successor = STARTED_BY_CLIENT in sys.argv, SUCCESSOR in sys.argv
     if started_by_client and starting.inherited_lock(home) is None:
         return 0  # no process was elected to start this daemon
-    is_superseded = _is_replaced if successor else _is_served
+    is_no_longer_needed = _is_replaced if successor else _is_served
     timeout = _TAKE_OVER_SECONDS if started_by_client or successor else _LOCK_CHECK_SECONDS
     try:
         with (
             start_lock(home) as on_listening,
-            home_lock(home, timeout=timeout, is_superseded=lambda: is_superseded(home)),
+            home_lock(home, timeout=timeout, is_no_longer_needed=lambda: is_no_longer_needed(home)),
         ):
             _import_serving().serve(home, on_listening)
     except Busy as error:
         if not (started_by_client or successor):
             return _print_error(error)
-        if is_superseded(home):
+        if is_no_longer_needed(home):
             return 0
         write_failure(home, error)
         return error.exit_code

@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 _NO_TELEMETRY: Final[TelemetryConfig] = {
     "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
 }  # fmt: skip
-_REMEDY = "See the API reference, or GET /openapi.json."
+_REFERENCE_REMEDY = "See the API reference, or GET /openapi.json."
 
 
-#: Routers that hooks need right after a start are imported here. Every other router is given as its module below
-#: `filrouge` and its path prefixes. Where prefixes overlap, the first route that matches answers.
+#: Routers that hooks need right after a start are imported here. Every other router is imported at the first request
+#: for it; it is given as the name of its module, without `filrouge.`, and its path prefixes. Where prefixes overlap,
+#: the first route that matches answers.
 ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
     *context.ROUTERS,
     *daemon.ROUTERS,
@@ -77,7 +78,7 @@ class _Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         guard(self.router.routes)
         return AdmissionMiddleware(
-            CutBodies(super().build_middleware_stack()), self.state.running.parts, self.state.keys
+            CutBodies(super().build_middleware_stack()), self.state.running.parts, self.state.token_cache
         )
 
     def openapi(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def create_app(running: Running, stop: Callable[[], None], listening: Listening 
     )
     app.state.running = running
     app.state.stop = stop
-    app.state.keys = TokenCache(running.parts)
+    app.state.token_cache = TokenCache(running.parts)
     app.state.listening = listening or Listening()
     app.state.sockets = Sockets()
     for router in ROUTERS:
@@ -134,7 +135,7 @@ async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
     if first["type"] == "literal_error":
         choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
         return problem_response(BadInput(invalid_choice(where, first["input"], choices), remedy=REMEDY))
-    return problem_response(BadInput(f"{where}: {first['msg']}.", remedy=_REMEDY))
+    return problem_response(BadInput(f"{where}: {first['msg']}.", remedy=_REFERENCE_REMEDY))
 
 
 async def _handle_framework_error(request: Request, error: Exception) -> JSONResponse:
@@ -142,9 +143,11 @@ async def _handle_framework_error(request: Request, error: Exception) -> JSONRes
     if not isinstance(error, HTTPException):
         raise error
     status = HTTPStatus(error.status_code)
-    kind = NotFound if status == HTTPStatus.NOT_FOUND else BadInput
+    error_type = NotFound if status == HTTPStatus.NOT_FOUND else BadInput
     document = {
-        **problem_document(kind(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REMEDY), status),
+        **problem_document(
+            error_type(f"{request.method} {request.url.path}: {error.detail}.", remedy=_REFERENCE_REMEDY), status
+        ),
         "type": f"urn:filrouge:error:{status.phrase.title().replace(' ', '')}",
         "title": f"{status.phrase}.",
     }

@@ -30,7 +30,7 @@ from filrouge.core.errors import BadConfig
 from filrouge.core.settings import Settings
 from filrouge.runtime.repository import Tokens
 from filrouge.runtime.services import Parts
-from filrouge.server.live import SOCKETS
+from filrouge.server.live import WEBSOCKET_SETTINGS
 
 # Connection handling: peer checks, connection limits and idle time-outs.
 #
@@ -223,7 +223,7 @@ def unix_config(app: ASGIApp) -> uvicorn.Config:
         lifespan="off",
         proxy_headers=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        **SOCKETS,
+        **WEBSOCKET_SETTINGS,
     )
 
 
@@ -239,7 +239,7 @@ def tcp_config(app: ASGIApp, settings: Settings) -> TcpConfig:
         server_header=False,
         timeout_keep_alive=max(1, int(settings.limit_seconds)),
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        **SOCKETS,
+        **WEBSOCKET_SETTINGS,
         ssl_certfile=settings.tls_cert or None,
         ssl_keyfile=settings.tls_key or None,
     )

@@ -21,7 +21,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from filrouge._version import __version__
 from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.service import store_events
-from filrouge.context.service import build_for_hook, log
+from filrouge.context.service import build_for_hook
+from filrouge.context.service import log as log_recall
 from filrouge.core.errors import BadInput, Busy, FilrougeError, Unauthorized
 from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import Lost, Message, Subscription
@@ -36,7 +37,7 @@ from filrouge.server.responses import Body, await_future, in_thread, run_recall
 # Threads publish to the bus, and a socket belongs to the event loop. The first queued message wakes the loop, which
 # then sends all queued messages. A socket therefore needs no thread, and a publishing thread never waits for a socket.
 # If a client reads too slowly, its queue drops the oldest messages and the client is told how many; a client that
-# reads nothing for `_SEND_TIMEOUT` is closed. uvicorn sends the pings (`SOCKETS`) and the close code 1012 at
+# reads nothing for `_SEND_TIMEOUT` is closed. uvicorn sends the pings (`WEBSOCKET_SETTINGS`) and the close code 1012 at
 # shutdown. The token or session that opened a socket is checked again every few seconds.
 #
 # The protocol is described in docs/reference/live.md.
@@ -52,7 +53,7 @@ _CLOSE_SECONDS: Final = 1.0
 _ADMISSION_CHECK_SECONDS: Final = 2.0
 #: WebSocket settings for uvicorn: the message size limit, and the pings that detect dead clients.
 #: Compression is off because it would cost a memory window for each socket, and the messages are small.
-SOCKETS: Final[dict[str, Any]] = {
+WEBSOCKET_SETTINGS: Final[dict[str, Any]] = {
     "ws_max_size": 65_536,
     "ws_ping_interval": 20.0,
     "ws_ping_timeout": 20.0,
@@ -178,16 +179,18 @@ async def _send_messages(
 
 
 async def _watch_admission(socket: WebSocket) -> None:
-    """Run while the token or session that opened the socket is valid; on the Unix socket, without end.
+    """Check every few seconds whether the token or session that opened the socket is still valid; never return.
+
+    A Unix socket is opened without either, so it is not checked.
 
     Raises:
         Unauthorized: it was revoked or has expired.
     """
-    access, keys = cast("Access", socket.scope[ACCESS]), cast("TokenCache", socket.app.state.keys)
+    access, token_cache = cast("Access", socket.scope[ACCESS]), cast("TokenCache", socket.app.state.token_cache)
     while True:
         await asyncio.sleep(_ADMISSION_CHECK_SECONDS)
         with suppress(Busy):  # the daemon is stopping and closes the socket itself
-            if access.who and not await keys.is_valid(access.who):
+            if access.who and not await token_cache.is_valid(access.who):
                 raise Unauthorized("The token has expired or was revoked.")
 
 
@@ -239,8 +242,8 @@ class Delivery(Body):
         None,
         ge=1,
         le=60_000,
-        description="How long the caller waits for the context. The answer then begins at once, with a space, and the"
-        " caller confirms with /hooks/delivered that it used the context.",
+        description="How long the caller waits for the context, in milliseconds. If set, the response starts at once"
+        " with a space, and the caller confirms with /hooks/delivered that it used the context.",
     )
 
 
@@ -282,9 +285,9 @@ async def _store_and_build_context(
     parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
 ) -> dict[str, Any]:
     with parts.metrics.hook(events[-1].kind):
-        receipt = await await_future(await in_thread(lambda: store_events(parts, events)))
-        text, recall = "", ""
-        project = receipt.projects[-1]
+        stored = await await_future(await in_thread(lambda: store_events(parts, events)))
+        text, recall_id = "", ""
+        project = stored.projects[-1]
         if delivery.context and events[-1].kind in _KINDS_WITH_CONTEXT and project is not None:
             seconds = None if delivery.wait_ms is None else delivery.wait_ms / 1000
             result = await run_recall(
@@ -292,10 +295,10 @@ async def _store_and_build_context(
             )
             text = result.block.text
             confirms = delivery.wait_ms is not None and bool(text)
-            recall = log(parts, result, delivered=not confirms and not await is_gone())
-            recall = recall if confirms else ""
-    answer = {"accepted": receipt.accepted, "duplicates": receipt.duplicates, "context": text}
-    return answer | ({"recall": recall} if recall else {})
+            recall_id = log_recall(parts, result, delivered=not confirms and not await is_gone())
+            recall_id = recall_id if confirms else ""
+    answer = {"accepted": stored.accepted, "duplicates": stored.duplicates, "context": text}
+    return answer | ({"recall": recall_id} if recall_id else {})
 
 
 def _event(raw: dict[str, Any]) -> Event:

@@ -48,8 +48,8 @@ class Whitening:
     All prompts of one person resemble each other: same language, same style, same phrases. With the bundled model, the
     median cosine of unrelated prompts is .83 to .91, and the centroid of a few unrelated prompts is even closer. So the
     mean of all prompts is subtracted, and the directions in which they vary are equalised (whitening with shrinkage).
-    What remains is the topic. 0 is then the median of unrelated pairs and 1 the same text, as in MEM-7, but relative to
-    this person's prompts.
+    What remains is the topic: the median cosine of unrelated prompts of this person is then 0, and that of equal texts
+    is 1.
 
     The transform is computed from stored vectors and recomputed as they grow. The bundled sample texts are used too, so
     that it works while there are few prompts.
@@ -73,11 +73,11 @@ class Whitening:
             return None
         mean = vectors.mean(axis=0, dtype=np.float64)
         spread = vectors - mean
-        sizes, directions = np.linalg.eigh(spread.T @ spread / len(vectors))
-        sizes = np.maximum(sizes, 0.0)
-        average = float(sizes.mean()) or 1.0
-        scales = 1.0 / np.sqrt(sizes / average + _SHRINKAGE * (1.0 + _SHRINKAGE_COUNT / len(vectors)))
-        return cls(mean.astype(np.float32), ((directions * scales) @ directions.T).astype(np.float32))
+        eigenvalues, eigenvectors = np.linalg.eigh(spread.T @ spread / len(vectors))
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        average = float(eigenvalues.mean()) or 1.0
+        scales = 1.0 / np.sqrt(eigenvalues / average + _SHRINKAGE * (1.0 + _SHRINKAGE_COUNT / len(vectors)))
+        return cls(mean.astype(np.float32), ((eigenvectors * scales) @ eigenvectors.T).astype(np.float32))
 
     def whiten(self, vectors: Vectors) -> Vectors:
         """Whiten vectors and scale them to length 1; shape (n, dimension)."""
@@ -129,8 +129,8 @@ ROUNDS: Final = 2
 
 TableKind = Literal["vectors", "words"]
 PairWeights = Mapping[str, NDArray[np.float32]]
-#: 32-bit floats: one value per pair, shape (n, n); one per prompt, shape (n,); or one row per prompt.
-PairTable = NDArray[np.float32]
+#: 32-bit floats: one value per pair of prompts, shape (n, n); one per prompt, shape (n,); or one row per prompt.
+FloatArray = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 
@@ -140,8 +140,8 @@ class Exchange:
 
     Attributes:
         session: the session of the prompt.
-        prompt: the whitened unit vector of the prompt; None if it has no vector.
-        with_reply: the same for prompt and reply as one text, or for the prompt alone while there is no reply.
+        prompt_vector: the whitened unit vector of the prompt; None if it has no vector.
+        vector_with_reply: the same for prompt and reply as one text, or for the prompt alone while there is no reply.
         prompt_roots: word roots of the prompt.
         reply_roots: word roots of the reply.
         prompt_chars: length of the prompt in characters.
@@ -149,8 +149,8 @@ class Exchange:
     """
 
     session: str
-    prompt: Vector | None
-    with_reply: Vector | None
+    prompt_vector: Vector | None
+    vector_with_reply: Vector | None
     prompt_roots: frozenset[str]
     reply_roots: frozenset[str] = frozenset()
     prompt_chars: int = 0
@@ -158,7 +158,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class PairComparison:
     """Comparison of all pairs of prompts; each table has shape (n, n).
 
     Attributes:
@@ -167,9 +167,9 @@ class Comparison:
         word_similarities: similarity of their words, weighted by rarity, in [0, 1].
     """
 
-    probabilities: PairTable
-    similarities: PairTable
-    word_similarities: PairTable
+    probabilities: FloatArray
+    similarities: FloatArray
+    word_similarities: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -177,8 +177,8 @@ class FeatureTables:
     """Exchanges as tables with one row each; vectors are of unit length or zero.
 
     Attributes:
-        exchanges: sum of the prompt's vector and the vector with its reply, scaled to unit length.
-        prompts, with_replies: each of the two vectors separately.
+        exchange_vectors: sum of the prompt's vector and the vector with its reply, scaled to unit length.
+        prompt_vectors, vectors_with_replies: each of the two vectors separately.
         words: words of prompt and reply, weighted by rarity; `prompt_words`: of the prompt only.
         weighted_words: the same as `words`, not scaled to unit length.
         sessions: number of the session, in order of appearance; `positions`: position within the session.
@@ -186,20 +186,20 @@ class FeatureTables:
         reply_asks: 1 if the reply ends with a question, else 0.
     """
 
-    exchanges: PairTable
-    prompts: PairTable
-    with_replies: PairTable
-    words: PairTable
-    prompt_words: PairTable
-    weighted_words: PairTable
+    exchange_vectors: FloatArray
+    prompt_vectors: FloatArray
+    vectors_with_replies: FloatArray
+    words: FloatArray
+    prompt_words: FloatArray
+    weighted_words: FloatArray
     sessions: Indices
     positions: Indices
-    prompt_chars: PairTable
-    word_counts: PairTable
-    reply_asks: PairTable
+    prompt_chars: FloatArray
+    word_counts: FloatArray
+    reply_asks: FloatArray
 
 
-def compare_pairs(exchanges: Sequence[Exchange], kind: TableKind) -> Comparison:
+def compare_pairs(exchanges: Sequence[Exchange], kind: TableKind) -> PairComparison:
     """Compare every pair of prompts of a project.
 
     A prompt alone carries little information, so it is read together with its reply and its context. In the first
@@ -213,14 +213,18 @@ def compare_pairs(exchanges: Sequence[Exchange], kind: TableKind) -> Comparison:
     """
     if not exchanges:
         empty = np.empty((0, 0), dtype=np.float32)
-        return Comparison(empty, empty, empty)
+        return PairComparison(empty, empty, empty)
     weights = _load_weights()
     tables = build_tables(exchanges, weights["rarity"])
     probabilities = continuation_probability(tables, weights, kind)
     for step in range(ROUNDS):
         probabilities = score_round(tables, probabilities, weights, f"{kind}.{step}")
-    similarities = tables.exchanges @ tables.exchanges.T if kind == "vectors" else np.full_like(probabilities, np.nan)
-    return Comparison(
+    similarities = (
+        tables.exchange_vectors @ tables.exchange_vectors.T
+        if kind == "vectors"
+        else np.full_like(probabilities, np.nan)
+    )
+    return PairComparison(
         probabilities=probabilities, similarities=similarities, word_similarities=tables.words @ tables.words.T
     )
 
@@ -238,7 +242,7 @@ def _roots(text: str) -> frozenset[str]:
 # --- does the topic continue from one prompt to the next
 
 
-def continuation_probability(tables: FeatureTables, weights: PairWeights, kind: TableKind) -> PairTable:
+def continuation_probability(tables: FeatureTables, weights: PairWeights, kind: TableKind) -> FloatArray:
     """Return the probability that the topic never changed between two prompts of a session.
 
     Shape (n, n); 0 across sessions.
@@ -251,8 +255,8 @@ def continuation_probability(tables: FeatureTables, weights: PairWeights, kind: 
     probabilities = np.zeros((len(stays), len(stays)), dtype=np.float32)
     for session in np.unique(tables.sessions):
         members = np.flatnonzero(tables.sessions == session)
-        steps = np.cumsum(np.log(np.maximum(stays[members], 1e-4)))
-        probabilities[np.ix_(members, members)] = np.exp(-np.abs(steps[:, None] - steps[None, :]))
+        log_stays = np.cumsum(np.log(np.maximum(stays[members], 1e-4)))
+        probabilities[np.ix_(members, members)] = np.exp(-np.abs(log_stays[:, None] - log_stays[None, :]))
     return probabilities
 
 
@@ -268,23 +272,23 @@ def consecutive_pairs(tables: FeatureTables) -> tuple[Indices, Indices]:
     return found[:, 0], found[:, 1]
 
 
-def continuation_features(tables: FeatureTables, later: Indices, before: Indices) -> PairTable:
+def continuation_features(tables: FeatureTables, later: Indices, before: Indices) -> FloatArray:
     """Return the features for whether prompts continue the topic of their predecessors, one row per prompt."""
     return np.stack([*_continuation_columns(tables, later, before)], axis=1).astype(np.float32)
 
 
-def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices) -> Iterator[PairTable]:
-    def cosines(left: PairTable, right: PairTable) -> PairTable:
+def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices) -> Iterator[FloatArray]:
+    def cosines(left: FloatArray, right: FloatArray) -> FloatArray:
         return (left[later] * right[before]).sum(axis=1)
 
     positions, sessions = tables.positions[later], tables.sessions[later]
     is_recent = (sessions[:, None] == tables.sessions[None, :]) & (tables.positions[None, :] < positions[:, None])
     is_recent &= tables.positions[None, :] >= positions[:, None] - _MAX_STEPS_BACK
-    similarity = tables.exchanges[later] @ tables.exchanges.T
-    yield cosines(tables.prompts, tables.exchanges)
-    yield cosines(tables.prompts, tables.prompts)
-    yield cosines(tables.prompts, tables.with_replies)
-    yield cosines(tables.exchanges, tables.exchanges)
+    similarity = tables.exchange_vectors[later] @ tables.exchange_vectors.T
+    yield cosines(tables.prompt_vectors, tables.exchange_vectors)
+    yield cosines(tables.prompt_vectors, tables.prompt_vectors)
+    yield cosines(tables.prompt_vectors, tables.vectors_with_replies)
+    yield cosines(tables.exchange_vectors, tables.exchange_vectors)
     yield np.where(is_recent, similarity, -1.0).max(axis=1)
     yield np.where(is_recent, similarity, 0.0).sum(axis=1) / is_recent.sum(axis=1)
     yield cosines(tables.words, tables.words)
@@ -302,32 +306,32 @@ def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices
 # --- do two prompts belong to one thread
 
 
-def score_round(tables: FeatureTables, probabilities: PairTable, weights: PairWeights, name: str) -> PairTable:
+def score_round(tables: FeatureTables, probabilities: FloatArray, weights: PairWeights, name: str) -> FloatArray:
     """Compute one round: new probabilities from the previous ones, with the weights of this name."""
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
     same_session = _same_session(tables)
-    odds: PairTable = np.zeros(probabilities.shape, dtype=np.float32)
+    logits: FloatArray = np.zeros(probabilities.shape, dtype=np.float32)
     for index, feature in enumerate(pair_features(tables, probabilities)):
-        odds = np.asarray(odds + np.where(same_session, within[index], across[index]) * feature, dtype=np.float32)
-    odds = np.asarray(odds + np.where(same_session, within[-1], across[-1]), dtype=np.float32)
-    updated = _logistic(odds)
+        logits = np.asarray(logits + np.where(same_session, within[index], across[index]) * feature, dtype=np.float32)
+    logits = np.asarray(logits + np.where(same_session, within[-1], across[-1]), dtype=np.float32)
+    updated = _logistic(logits)
     np.fill_diagonal(updated, 1.0)
     return updated
 
 
-def pair_features(tables: FeatureTables, probabilities: PairTable) -> Iterator[PairTable]:
+def pair_features(tables: FeatureTables, probabilities: FloatArray) -> Iterator[FloatArray]:
     """Yield the features for whether two prompts are of one thread, given the current context; shape (n, n) each."""
     same_session = _same_session(tables)
     continuation = np.asarray(np.where(same_session, probabilities, 0.0), dtype=np.float32)
-    yield tables.exchanges @ tables.exchanges.T
-    yield tables.prompts @ tables.prompts.T
+    yield tables.exchange_vectors @ tables.exchange_vectors.T
+    yield tables.prompt_vectors @ tables.prompt_vectors.T
     yield tables.words @ tables.words.T
     yield continuation
     yield np.asarray(np.log(np.maximum(continuation, 2e-3)) * same_session, dtype=np.float32)
     for context in (probabilities, probabilities * probabilities):
-        vectors = _unit_rows(context @ tables.exchanges)
+        vectors = _unit_rows(context @ tables.exchange_vectors)
         words = _unit_rows(np.minimum(context @ (tables.weighted_words > 0.0), 1.0) * tables.weighted_words.max(axis=0))
-        similarity, one_sided = vectors @ vectors.T, vectors @ tables.exchanges.T
+        similarity, one_sided = vectors @ vectors.T, vectors @ tables.exchange_vectors.T
         other_sessions = np.asarray(np.where(same_session, -1.0, similarity), dtype=np.float32)
         nearest = np.asarray(
             np.sort(other_sessions, axis=1)[:, -_NEAREST_PROMPTS:].clip(0.0).mean(axis=1), dtype=np.float32
@@ -336,8 +340,8 @@ def pair_features(tables: FeatureTables, probabilities: PairTable) -> Iterator[P
         yield np.asarray((one_sided + one_sided.T) / 2, dtype=np.float32)
         yield words @ words.T
         yield nearest[:, None] + nearest[None, :]
-    prompts = _unit_rows(probabilities @ tables.prompts)
-    yield prompts @ prompts.T
+    prompt_contexts = _unit_rows(probabilities @ tables.prompt_vectors)
+    yield prompt_contexts @ prompt_contexts.T
     sizes, lengths = np.log(probabilities.sum(axis=1)), np.log1p(tables.prompt_chars)
     yield np.minimum(sizes[:, None], sizes[None, :])
     yield np.minimum(lengths[:, None], lengths[None, :])
@@ -356,7 +360,7 @@ def _same_session(tables: FeatureTables) -> NDArray[np.bool_]:
 # --- exchanges as tables
 
 
-def build_tables(exchanges: Sequence[Exchange], rarity: PairTable) -> FeatureTables:
+def build_tables(exchanges: Sequence[Exchange], rarity: FloatArray) -> FeatureTables:
     """Convert exchanges into tables.
 
     Args:
@@ -368,9 +372,9 @@ def build_tables(exchanges: Sequence[Exchange], rarity: PairTable) -> FeatureTab
     for session in sessions:
         positions.append(session_sizes[session])
         session_sizes[session] += 1
-    prompts, with_replies = (
-        _subtract_mean([exchange.prompt for exchange in exchanges]),
-        _subtract_mean([one.with_reply for one in exchanges]),
+    prompt_vectors, vectors_with_replies = (
+        _subtract_mean([exchange.prompt_vector for exchange in exchanges]),
+        _subtract_mean([exchange.vector_with_reply for exchange in exchanges]),
     )
     all_words, prompt_words = (
         [exchange.prompt_roots | exchange.reply_roots for exchange in exchanges],
@@ -379,9 +383,9 @@ def build_tables(exchanges: Sequence[Exchange], rarity: PairTable) -> FeatureTab
     word_counts = Counter(word for words in all_words for word in sorted(words))
     weighted = _weight_by_rarity(all_words, word_counts, rarity)
     return FeatureTables(
-        exchanges=_unit_rows(prompts + with_replies),
-        prompts=prompts,
-        with_replies=with_replies,
+        exchange_vectors=_unit_rows(prompt_vectors + vectors_with_replies),
+        prompt_vectors=prompt_vectors,
+        vectors_with_replies=vectors_with_replies,
         words=_unit_rows(weighted),
         prompt_words=_unit_rows(_weight_by_rarity(prompt_words, word_counts, rarity)),
         weighted_words=weighted,
@@ -398,7 +402,7 @@ def bucket(word: str) -> int:
     return crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS
 
 
-def _subtract_mean(vectors: Sequence[Vector | None]) -> PairTable:
+def _subtract_mean(vectors: Sequence[Vector | None]) -> FloatArray:
     """Subtract the shrunken project mean and scale to unit length; a missing vector becomes zero."""
     present = [vector for vector in vectors if vector is not None]
     if not present:
@@ -411,7 +415,9 @@ def _subtract_mean(vectors: Sequence[Vector | None]) -> PairTable:
     return table
 
 
-def _weight_by_rarity(words: Sequence[frozenset[str]], word_counts: Mapping[str, int], rarity: PairTable) -> PairTable:
+def _weight_by_rarity(
+    words: Sequence[frozenset[str]], word_counts: Mapping[str, int], rarity: FloatArray
+) -> FloatArray:
     """Weight words by their rarity in the project and in general; shape (n, columns)."""
     columns = {word: index % _COLUMNS for index, word in enumerate(word_counts)}
     weights = {word: np.log(1.0 + len(words) / count) * rarity[bucket(word)] for word, count in word_counts.items()}
@@ -422,13 +428,13 @@ def _weight_by_rarity(words: Sequence[frozenset[str]], word_counts: Mapping[str,
     return table
 
 
-def _unit_rows(table: PairTable) -> PairTable:
+def _unit_rows(table: FloatArray) -> FloatArray:
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     return np.asarray(table / np.where(lengths > 0.0, lengths, 1.0), dtype=np.float32)
 
 
-def _logistic(odds: PairTable) -> PairTable:
-    return np.asarray(1.0 / (1.0 + np.exp(-odds)), dtype=np.float32)
+def _logistic(logits: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-logits)), dtype=np.float32)
 
 
 @cache
@@ -437,13 +443,13 @@ def _load_weights() -> PairWeights:
         return {name: file[name].astype(np.float32) for name in file.files}
 
 
-# Routing of one prompt (THR-2, THR-3).
+# Routing of one prompt.
 
 #: Minimum mean probability for two groups to be one thread. Chosen on the training conversations.
 SAME_THREAD_THRESHOLD: Final = 0.28
 #: Between these values, a model is asked about a suspended or archived thread.
 MIN_BORDERLINE, MAX_BORDERLINE = 0.18, 0.36
-#: Candidates to log: those above this value, and at least this many of the best (THR-8).
+#: Candidates to log: those above this value, and at least this many of the best.
 LOGGED_ABOVE, MIN_LOGGED = 0.3, 3
 
 
@@ -467,7 +473,7 @@ class ComparedThread:
     """A thread that a prompt was compared with.
 
     Attributes:
-        state: its effective state, which a sweep may not have written yet.
+        state: its current state, which may not be written yet.
         scores: one row per compared prompt of the thread, shape (n, 3): probability that both belong to one thread,
             similarity of the exchanges (NaN if only words are used), similarity of the words.
     """
@@ -485,7 +491,7 @@ def route(prompt: RoutedPrompt, threads: Sequence[ComparedThread]) -> Routing:
     chance does not decide.
 
     Args:
-        threads: all live candidate threads of the prompt's project and, with isolation, of its agent.
+        threads: all candidate threads of the prompt's project and, with isolation, of its agent.
     """
     found = sorted(
         (_build_candidate(prompt, thread) for thread in threads if len(thread.scores)),
@@ -527,11 +533,11 @@ def _build_candidate(prompt: RoutedPrompt, thread: ComparedThread) -> ThreadCand
 
 def _reason(chosen: ThreadCandidate | None, best: ThreadCandidate | None, count: int) -> str:
     if best is None:
-        return "The project has no thread yet."
+        return "There is no thread to compare it with."
     if chosen is None:
-        return f"None of {count} threads is near enough; the nearest has {best.similarity:.2f}."
-    whose = "its session's thread" if chosen.own else f"the nearest of {count} threads"
-    return f"It is with {whose}, at {chosen.similarity:.2f}."
+        return f"None of {count} threads is likely enough; the best has the probability {best.similarity:.2f}."
+    whose = "its session's thread" if chosen.own else f"the most likely of {count} threads"
+    return f"It belongs to {whose}, with probability {chosen.similarity:.2f}."
 
 
 # Clustering by average linkage, and the choice between the current grouping and a new one.
@@ -579,7 +585,7 @@ def cluster(margins: Similarities, must_link: Labels) -> Labels:
     return groups
 
 
-def _components(margins: Similarities, must_link: Labels) -> Iterable[Labels]:
+def _components(margins: Similarities, must_link: Labels) -> Iterable[Indices]:
     """Yield the connected components of the pairs above the threshold, those with at least two items."""
     unvisited = np.ones(len(must_link), dtype=bool)
     for start in range(len(must_link)):
@@ -653,7 +659,7 @@ def _keep_improvements(margins: Similarities, current: Labels, proposed: Labels)
     return number_labels(result.tolist())
 
 
-def _find_overlaps(current: Labels, proposed: Labels) -> Iterable[Labels]:
+def _find_overlaps(current: Labels, proposed: Labels) -> Iterable[Indices]:
     """Return sets of items whose current and new groups overlap."""
     parents = {int(label): int(label) for label in np.unique(current)}
 
@@ -675,7 +681,7 @@ def _find_overlaps(current: Labels, proposed: Labels) -> Iterable[Labels]:
 
 def cited_turns(syntheses: Sequence[Synthesis]) -> set[str]:
     """Return the turns cited by syntheses that have no thread yet."""
-    return {point.turn_id for synthesis in syntheses if synthesis.thread_id is None for point in _points(synthesis)}
+    return {point.turn_id for synthesis in syntheses if synthesis.thread_id is None for point in _all_points(synthesis)}
 
 
 def split_by_thread(syntheses: Sequence[Synthesis], threads: Mapping[str, str]) -> list[Synthesis]:
@@ -692,10 +698,10 @@ def split_by_thread(syntheses: Sequence[Synthesis], threads: Mapping[str, str]) 
         synthesis.thread_id: synthesis for synthesis in syntheses if synthesis.thread_id is not None
     }
     for synthesis in (synthesis for synthesis in syntheses if synthesis.thread_id is None):
-        thread_ids = list(dict.fromkeys(threads.get(point.turn_id) for point in _points(synthesis))) or [None]
+        thread_ids = list(dict.fromkeys(threads.get(point.turn_id) for point in _all_points(synthesis))) or [None]
         for thread_id in thread_ids:
             part = _build_part(synthesis, thread_id, threads, main=thread_id == thread_ids[0])
-            found[thread_id] = _merge(part, found[thread_id]) if thread_id in found else part
+            found[thread_id] = _merge_into_older(part, found[thread_id]) if thread_id in found else part
     return list(found.values())
 
 
@@ -710,7 +716,7 @@ def drop_turns(synthesis: Synthesis, turns: Collection[str]) -> Synthesis:
     )
 
 
-def _points(synthesis: Synthesis) -> list[Point]:
+def _all_points(synthesis: Synthesis) -> list[Point]:
     return [
         *synthesis.state,
         *synthesis.decisions,
@@ -737,7 +743,7 @@ def _build_part(synthesis: Synthesis, thread_id: str | None, threads: Mapping[st
     )
 
 
-def _merge(newer: Synthesis, older: Synthesis) -> Synthesis:
+def _merge_into_older(newer: Synthesis, older: Synthesis) -> Synthesis:
     return replace(
         older,
         at=max(newer.at, older.at),
@@ -757,7 +763,7 @@ def _drop_points(points: Sequence[Point], turns: Collection[str]) -> tuple[Point
 
 #: Maximum number of prompts (the newest); time and memory grow with the square.
 MAX_REGROUPED_PROMPTS: Final = 1000
-#: Similarity of prompts that a user keeps in two threads, so that they are never merged.
+#: Margin of prompts that a user or a model keeps in two threads, so low that they are never merged.
 _SEPARATED: Final = -1e6
 
 
@@ -843,7 +849,7 @@ def _must_link(prompts: Sequence[PlacedPrompt]) -> Labels:
 
 
 def _forbid_merges(margins: Similarities, prompts: Sequence[PlacedPrompt]) -> None:
-    """Set the similarity of pairs that a user or a model separated to `_SEPARATED`."""
+    """Set the margin of pairs that a user or a model separated to `_SEPARATED`."""
     fixed = [index for index, prompt in enumerate(prompts) if prompt.is_fixed]
     threads = number_labels([prompts[index].thread.id for index in fixed])
     differs = threads[:, None] != threads[None, :]
@@ -897,7 +903,7 @@ def _build_regrouping(
     [(former, _)] = Counter(prompts[index].thread.id for index in moving).most_common(1)
     staying = [index for index in group if index not in set(moving)] or list(group)
     similarity = min(1.0, max(0.0, float(probabilities[np.ix_(moving, staying)].mean())))
-    reference = "what is there" if into else "each other"
+    others = "the prompts of this thread" if into else "the prompts that move with it"
     return Regrouping(
         prompt_ids=tuple(prompts[index].id for index in moving),
         into=into,
@@ -907,6 +913,6 @@ def _build_regrouping(
             parent=None if into else former,
             similarity=similarity,
             candidates=(),
-            reason=f"With all that was said since, it is nearer to {reference} than to the rest, at {similarity:.2f}.",
+            reason=f"Compared again later, it belongs with {others}, with probability {similarity:.2f}.",
         ),
     )

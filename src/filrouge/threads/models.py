@@ -3,7 +3,7 @@
 - `Thread`, `Routing`, `ThreadCandidate`, `Drift`: a topic that lives across sessions, and the decision that placed a
   turn in it.
 - `Bridge`: a typed link between two threads.
-- `Synthesis`, `Point`: where the work in a thread stood (GARD-3, THR-10).
+- `Synthesis`, `Point`: where the work in a thread stood.
 - `Topic`, `Timeline`: what was discussed and when, and its text form (`format_timeline`).
 """
 
@@ -31,7 +31,8 @@ class Drift:
     """A moment at which a thread left its topic.
 
     Attributes:
-        similarity: similarity of the turn and the thread at that moment, calibrated.
+        similarity: mean probability that the turn and a prompt of the thread belong to one thread, in [0, 1]; that of
+            the nearest thread if this thread is not among the logged candidates.
         became: the thread that was forked off.
     """
 
@@ -46,7 +47,7 @@ class Thread:
     """One topic with its state and history.
 
     Attributes:
-        title: a subject, never a placeholder; unique among the live threads of a project.
+        title: a subject, never a placeholder; unique among the threads of a project that are not archived.
         title_by: who set the title; a title set by the user is not changed.
         agent, channel: the agent and the host of the turn that opened it.
         opened_at, last_active: times of its first and latest turn, or of a later manual change.
@@ -87,11 +88,14 @@ class ThreadCandidate:
 
     Attributes:
         state: state of the thread at that moment.
-        embedding: mean similarity of the exchanges over the thread's prompts, in [-1, 1]; None if only words were used.
-        topics: mean word similarity over the thread's prompts, in [0, 1].
-        exact: turn and thread have a topic in common.
-        own: it is the current thread of the session.
-        similarity: mean probability that the turn and a prompt of the thread are of one thread, in [0, 1].
+        embedding: mean cosine of the turn and each prompt of the thread, each read together with its reply, in [-1, 1];
+            None if only words were used.
+        topics: mean similarity of the words of the turn and of each prompt of the thread, weighted by rarity, in
+            [0, 1]; no topics are compared.
+        exact: True if turn and thread have a topic in common.
+        own: True if it is the current thread of the session.
+        similarity: mean probability that the turn and a prompt of the thread belong to one thread, in [0, 1]. This
+            alone decides.
     """
 
     thread_id: str
@@ -126,7 +130,9 @@ class Routing:
     Attributes:
         thread_id: None if a thread is to be opened.
         parent: the thread that a fork leaves.
-        similarity: similarity of the chosen thread, or of the best candidate if none was chosen.
+        similarity: in [0, 1]. By the rules, the `similarity` of the best candidate, which is a probability. By
+            regrouping, the mean probability that the prompts belong together. After a model's yes, the mean of the
+            probability and the model's confidence. 0 for a move by the user.
         candidates: the candidates above .3, and in any case the best three; best first.
         reason: one plain sentence that quotes no turn.
         borderline: the rules are unsure, so a model is asked if there is one.
@@ -202,7 +208,7 @@ class Point:
 class Synthesis:
     """The state of the work in one thread, at a moment in one session.
 
-    It is made when the context of a session is lost or the session ends (GARD-3, THR-10). It consists of the user's and
+    It is made when the context of a session is lost or the session ends. It consists of the user's and
     the agent's own sentences, each with its turn, so forgetting a turn removes it from every synthesis.
 
     Attributes:

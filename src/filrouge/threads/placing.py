@@ -25,6 +25,7 @@ from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
+from filrouge.extraction.summaries import MAX_TITLE_CHARS
 from filrouge.extraction.understanding import RequestRunner
 from filrouge.extraction.vocabulary import detect_language
 from filrouge.providers.hashing import HASHED
@@ -60,13 +61,14 @@ from filrouge.threads.repository import (
     WhiteningCache,
 )
 from filrouge.threads.service import move_turns
-from filrouge.threads.synthesis_service import follow_placing
+from filrouge.threads.synthesis_service import queue_synthesis_after_placing
 from filrouge.threads.upkeep import (
     ModelAnswers,
     ThreadName,
     ThreadSettings,
     answers_by_prompt,
     apply_act,
+    apply_due_transitions,
     ask_membership,
     extract_topics,
     is_rename_due,
@@ -79,7 +81,6 @@ from filrouge.threads.upkeep import (
     queue_better_name,
     queue_reconsidering,
     rename_by_rules,
-    sweep_scope,
     thread_model,
     update_vector,
 )
@@ -87,7 +88,7 @@ from filrouge.threads.upkeep import (
 # Exchanges: prompts with the turns that followed them, prepared for comparison.
 
 #: Maximum number of characters read of a prompt and of its replies, and of turns searched for the replies.
-_MAX_PROMPT_CHARS, _MAX_REPLIES_CHARS, _MAX_FOLLOWERS = 1200, 600, 6
+_MAX_PROMPT_CHARS, _MAX_REPLIES_CHARS, _MAX_FOLLOWING_TURNS = 1200, 600, 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,8 +96,8 @@ class PromptBatch:
     """Stored prompts, in the order in which they were said.
 
     Attributes:
-        replies: by prompt, the ids and the text of the turns that followed it: of the agent, and of the user if the
-            turn was too short to be placed by itself.
+        replies: by prompt, two strings about the turns that followed it: their ids, separated by spaces, and their
+            texts, joined. They are turns of the agent, and of the user if too short to be placed by themselves.
         vectors: prompt vectors by prompt.
         whitening: whitening transform of the user's prompts; None while there is too little data.
     """
@@ -111,10 +112,10 @@ def load_batch(
     parts: StoreContext, tx: Tx, vectors: VectorSearch, ids: Sequence[str], whitening: Whitening | None
 ) -> PromptBatch:
     """Read these prompts; prompts that were deleted are left out."""
-    followers = Threads(tx).followers(ids, _MAX_FOLLOWERS)
+    following_turns = Threads(tx).following_turns(ids, _MAX_FOLLOWING_TURNS)
     turns = {
         turn.id: turn
-        for turn in parts.turns(tx).get([*ids, *(id_ for turn_ids in followers.values() for id_ in turn_ids)])
+        for turn in parts.turns(tx).get([*ids, *(id_ for turn_ids in following_turns.values() for id_ in turn_ids)])
     }
     windows = StoredVectors(tx).some("turn", ids, vectors.space.id) if whitening is not None else {}
     prompt_vectors = {id_: prompt_vector(rows) for id_, rows in windows.items()}
@@ -122,7 +123,7 @@ def load_batch(
         prompts=sorted((turns[id_] for id_ in dict.fromkeys(ids) if id_ in turns), key=lambda turn: (turn.at, turn.id)),
         replies={
             id_: (" ".join(turn_ids), join_replies(turns[turn_id].text for turn_id in turn_ids))
-            for id_, turn_ids in followers.items()
+            for id_, turn_ids in following_turns.items()
         },
         vectors={id_: vector for id_, vector in prompt_vectors.items() if vector is not None},
         whitening=whitening,
@@ -130,7 +131,7 @@ def load_batch(
 
 
 def build_exchanges(
-    whitening: WhiteningCache, batch: PromptBatch, vectors: VectorSearch
+    whitening_cache: WhiteningCache, batch: PromptBatch, vectors: VectorSearch
 ) -> tuple[list[Exchange], TableKind]:
     """Convert prompts into exchanges, and return which kind of comparison to use.
 
@@ -139,25 +140,28 @@ def build_exchanges(
     Prompts and their vectors are stored. The vector of a prompt and its replies as one text is computed on first use
     and cached in memory (`WhiteningCache`) until something is erased.
     """
-    prompts, with_replies = dict[str, Vector](), dict[str, Vector]()
+    prompt_vectors, vectors_with_replies = dict[str, Vector](), dict[str, Vector]()
     kind: TableKind = "words"
     if batch.whitening is not None and batch.vectors and vectors.space.model != HASHED:
         kind = "vectors"  # hashed words carry less than the words themselves
-        prompts = _whiten(batch.whitening, batch.vectors)
+        prompt_vectors = _whiten(batch.whitening, batch.vectors)
         texts = {
             (turn.id, ids): join_prompt_and_replies(turn.text, replies)
             for turn in batch.prompts
-            if turn.id in prompts and (ids := batch.replies[turn.id][0]) and (replies := batch.replies[turn.id][1])
+            if turn.id in prompt_vectors
+            and (ids := batch.replies[turn.id][0])
+            and (replies := batch.replies[turn.id][1])
         }
-        embedded = whitening.vectors_with_replies(vectors, texts)
-        with_replies = prompts | _whiten(batch.whitening, {id_: vector for (id_, _), vector in embedded.items()})
+        embedded = whitening_cache.vectors_with_replies(vectors, texts)
+        whitened = _whiten(batch.whitening, {id_: vector for (id_, _), vector in embedded.items()})
+        vectors_with_replies = prompt_vectors | whitened
     exchanges = [
         build_exchange(
             f"{turn.host} {turn.scope.session}",
             turn.text,
             batch.replies[turn.id][1],
-            prompts.get(turn.id),
-            with_replies.get(turn.id),
+            prompt_vectors.get(turn.id),
+            vectors_with_replies.get(turn.id),
         )
         for turn in batch.prompts
     ]
@@ -174,12 +178,14 @@ def join_prompt_and_replies(prompt: str, replies: str) -> str:
     return f"{prompt[:_MAX_PROMPT_CHARS]}\n{replies}"
 
 
-def build_exchange(session: str, text: str, replies: str, prompt: Vector | None, with_reply: Vector | None) -> Exchange:
+def build_exchange(
+    session: str, text: str, replies: str, vector: Vector | None, vector_with_reply: Vector | None
+) -> Exchange:
     """Build the exchange of a prompt and its replies, with their whitened vectors."""
     return Exchange(
         session=session,
-        prompt=prompt,
-        with_reply=with_reply,
+        prompt_vector=vector,
+        vector_with_reply=vector_with_reply,
         prompt_roots=roots([text[:_MAX_PROMPT_CHARS]]),
         reply_roots=roots([replies]),
         prompt_chars=len(text),
@@ -197,12 +203,12 @@ def _whiten(whitening: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Ve
 _MAX_ARCHIVED_THREADS: Final = 8
 
 
-def sweep_and_load_candidates(
+def update_states_and_load_candidates(
     tx: Tx, scope: ThreadScope, ids: Iterable[str], now: datetime, mode: str
 ) -> dict[str, Thread]:
     """Suspend and archive the threads that are due, and return those among `ids` that a prompt may belong to, by id."""
-    live = {thread.id: thread for thread in sweep_scope(tx, scope, now, mode)}
-    found = [live.get(thread.id, thread) for thread in Threads(tx).some(list(ids))]
+    unarchived = {thread.id: thread for thread in apply_due_transitions(tx, scope, now, mode)}
+    found = [unarchived.get(thread.id, thread) for thread in Threads(tx).some(list(ids))]
     return {thread.id: thread for thread in found if thread.merged_into is None}
 
 
@@ -225,13 +231,12 @@ def nearest_threads(
 
 #: Job kinds: one prompt; prompts from before threads existed.
 PLACE, PLACE_EARLIER = "thread", "thread_earlier"
-#: Number of prompts placed in one transaction. Each blocks the executor that takes in events for about 10 ms with fifty
-#: active threads, and for longer with more (bench/placed.py).
+#: Number of prompts placed in one transaction. Each blocks the writer, which also stores events, for about 10 ms with
+#: fifty active threads, and for longer with more (bench/placed.py).
 PROMPTS_PER_TX: Final = 8
 #: Number of prompts to compare with: the newest before the prompt, and per nearest archived thread.
 MAX_EARLIER_PROMPTS, _MAX_PROMPTS_PER_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
-_MAX_TITLE_CHARS: Final = 64
 #: A prompt compared with another: probability of one thread, similarity, word similarity; shape (3,).
 PairScores = NDArray[np.float32]
 #: Ids of archived threads, and their vectors, whitened if there is a transform, shape (n, dimension).
@@ -400,7 +405,7 @@ def assign_prompt(
     members: dict[str, list[PairScores]] = {}
     for turn_id, thread_id in threads.of_turns(prepared.scores).items():
         members.setdefault(thread_id, []).append(prepared.scores[turn_id])
-    found = sweep_and_load_candidates(tx, scope, members, turn.at, thread_settings.mode)
+    found = update_states_and_load_candidates(tx, scope, members, turn.at, thread_settings.mode)
     candidates = {id_: thread for id_, thread in found.items() if thread_settings.scope_of_thread(thread) == scope}
     prompt = RoutedPrompt(text=turn.text, topics=prepared.topics, at=turn.at, session_thread=session_thread)
     routing = route(
@@ -438,7 +443,7 @@ def apply_routing(
     else:
         thread = apply_act(chosen, "use" if chosen.state == "active" else "reactivate", turn.at)
     threads.place(turn.id, thread.id, turn.at, prepared.topics)
-    threads.place_followers(turn)
+    threads.place_following_turns(turn)
     if chosen is not None:
         count = len(threads.turns(thread.id, routed=True))
         if is_rename_due(count):
@@ -450,7 +455,7 @@ def apply_routing(
     queue_reconsidering(parts, tx, turn, routing)
     ActiveDays(tx).note(turn.scope.project, turn.at)
     queue_bridges(parts, tx, thread.id)
-    follow_placing(parts, tx, turn)
+    queue_synthesis_after_placing(parts, tx, turn)
     return thread
 
 
@@ -482,7 +487,7 @@ def _new_thread(tx: Tx, turn: Turn, routing: Routing, scope: ThreadScope) -> Thr
         project=turn.scope.project,
         agent=turn.scope.agent,
         channel=turn.scope.channel,
-        title=new_name.title or " ".join(turn.text.split())[:_MAX_TITLE_CHARS],
+        title=new_name.title or " ".join(turn.text.split())[:MAX_TITLE_CHARS],
         summary=new_name.summary,
         topics=new_name.topics,
         origin=turn.source,
@@ -546,10 +551,14 @@ def regroup_threads(parts: Parts, payload: Payload) -> JobResult:
     named, or moved something into or out of, stay as they are. A confident answer of a model holds for its prompt. If
     anything was placed or moved between reading and writing, the job starts over.
     """
-    user, project, done = str(payload.get("user") or LOCAL_USER), payload["project"], int(payload.get("done", 0))
+    user, project, transactions_done = (
+        str(payload.get("user") or LOCAL_USER),
+        payload["project"],
+        int(payload.get("done", 0)),
+    )
     vectors = parts.vectors
     plan = _plan_regrouping(parts, ThreadScope(user=user, project=project), vectors)
-    if not plan.moves or done >= _MAX_TX:
+    if not plan.moves or transactions_done >= _MAX_TX:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
@@ -557,7 +566,7 @@ def regroup_threads(parts: Parts, payload: Payload) -> JobResult:
             for move in plan.moves[:_MOVES_PER_TX]:
                 _apply_regrouping(parts, tx, move, vectors.space.id)
 
-    return JobResult(write=write, again=lambda: {"user": user, "project": project, "done": done + 1})
+    return JobResult(write=write, again=lambda: {"user": user, "project": project, "done": transactions_done + 1})
 
 
 def _plan_regrouping(parts: Parts, scope: ThreadScope, vectors: VectorSearch) -> _RegroupingPlan:
@@ -605,13 +614,13 @@ def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping, space_id: s
         return
     prompts = sorted(prompts, key=lambda turn: (turn.at, turn.id))
     first_at, last_at = prompts[0].at, prompts[-1].at
-    former = next(iter(threads.some([move.into or move.routing.parent or ""])), None)
-    if former is None or former.merged_into is not None:
+    base_thread = next(iter(threads.some([move.into or move.routing.parent or ""])), None)
+    if base_thread is None or base_thread.merged_into is not None:
         return
-    target = former
+    target = base_thread
     if move.into is None:
         target = replace(
-            former,
+            base_thread,
             id=new_id(parts.clock.now()),
             title="",
             title_by="rules",
@@ -619,7 +628,7 @@ def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping, space_id: s
             topics=(),
             state="active",
             suspended_at=None,
-            parent=former.id,
+            parent=base_thread.id,
             drifts=(),
             weight=1.0,
             opened_at=first_at,
@@ -631,22 +640,22 @@ def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping, space_id: s
     move_turns(parts, tx, [turn.id for turn in prompts], target, last_at, space_id)
 
 
-# Reconsidering: a model is asked where a prompt belongs if the rules were unsure (THR-3, ADR 13).
+# Reconsidering: a model is asked where a prompt belongs if the rules were unsure (ADR 13).
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Case:
+class _UncertainPlacement:
     """A prompt that the rules were unsure of.
 
     Attributes:
         decisions: all decisions about it; the last one is the uncertain one.
-        source: its current thread.
+        current_thread: the thread that it is in.
         candidate: the thread that it may belong to.
     """
 
     turn: Turn
     decisions: Sequence[LoggedDecision]
-    source: Thread
+    current_thread: Thread
     candidate: Thread
 
     @property
@@ -700,7 +709,7 @@ def reconsider(parts: Parts, payload: Payload) -> JobResult:
     return JobResult(write=write)
 
 
-def _load_case(parts: StoreContext, tx: Tx, turn_id: str) -> _Case | None:
+def _load_case(parts: StoreContext, tx: Tx, turn_id: str) -> _UncertainPlacement | None:
     """Return the case of a prompt; None if there is nothing left to ask."""
     turns, decisions = parts.turns(tx).get([turn_id]), ThreadDecisions(tx).about([turn_id])
     if not turns or not decisions or is_too_late(turns[0].at, parts.clock.now()):
@@ -710,24 +719,31 @@ def _load_case(parts: StoreContext, tx: Tx, turn_id: str) -> _Case | None:
         return None
     best = last.routing.candidates[0].thread_id
     threads_by_id = {thread.id: thread for thread in Threads(tx).some([last.thread_id, best])}
-    source, candidate = threads_by_id.get(last.thread_id), threads_by_id.get(best)
-    if source is None or candidate is None or candidate.merged_into is not None or source.title_by == "user":
+    current_thread, candidate = threads_by_id.get(last.thread_id), threads_by_id.get(best)
+    if (
+        current_thread is None
+        or candidate is None
+        or candidate.merged_into is not None
+        or current_thread.title_by == "user"
+    ):
         return None
     thread_settings = ThreadSettings.of(parts.settings(tx))
-    is_there = Threads(tx).of_turns([turn_id]).get(turn_id) == source.id
+    is_there = Threads(tx).of_turns([turn_id]).get(turn_id) == current_thread.id
     if not is_there or thread_settings.scope_of_turn(turns[0]) != thread_settings.scope_of_thread(candidate):
         return None
-    return _Case(turn=turns[0], decisions=decisions, source=source, candidate=candidate)
+    return _UncertainPlacement(turn=turns[0], decisions=decisions, current_thread=current_thread, candidate=candidate)
 
 
-def _apply_model_answer(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> None:
+def _apply_model_answer(parts: Parts, tx: Tx, case: _UncertainPlacement, routing: Routing) -> None:
     """Log the answer, and move the prompts concerned."""
     prompt_ids = _prompts_to_move(tx, case)
     leaves = routing.thread_id is None
-    if leaves and set(Threads(tx).turns(case.source.id, routed=True)) <= set(prompt_ids):  # nothing would be left
-        routing, leaves = replace(routing, thread_id=case.source.id, parent=None), False
-    if routing.thread_id == case.source.id:
-        ThreadDecisions(tx).log(case.turn.id, case.source.id, routing, at=parts.clock.now(), actor="model")
+    if leaves and set(Threads(tx).turns(case.current_thread.id, routed=True)) <= set(
+        prompt_ids
+    ):  # nothing would be left
+        routing, leaves = replace(routing, thread_id=case.current_thread.id, parent=None), False
+    if routing.thread_id == case.current_thread.id:
+        ThreadDecisions(tx).log(case.turn.id, case.current_thread.id, routing, at=parts.clock.now(), actor="model")
         return
     if leaves:
         routing, target = _open_thread_for(parts.clock, tx, case, routing)
@@ -740,17 +756,17 @@ def _apply_model_answer(parts: Parts, tx: Tx, case: _Case, routing: Routing) -> 
         _deactivate_again(parts, tx, case)
 
 
-def _prompts_to_move(tx: Tx, case: _Case) -> list[str]:
+def _prompts_to_move(tx: Tx, case: _UncertainPlacement) -> list[str]:
     """Return the prompt and the session's next prompts, as far as the rules put them into the same thread."""
     threads = Threads(tx)
     later_prompts = [
-        id_ for id_, _ in takewhile(lambda placed: placed[1] == case.source.id, threads.prompts_from(case.turn))
+        id_ for id_, _ in takewhile(lambda placed: placed[1] == case.current_thread.id, threads.prompts_from(case.turn))
     ]
     placed_by = {decision.turn_id: decision.actor for decision in ThreadDecisions(tx).about(later_prompts)}
     return [case.turn.id, *takewhile(lambda id_: placed_by.get(id_) == "rules", later_prompts[1:])]
 
 
-def _open_thread_for(clock: Clock, tx: Tx, case: _Case, routing: Routing) -> tuple[Routing, Thread]:
+def _open_thread_for(clock: Clock, tx: Tx, case: _UncertainPlacement, routing: Routing) -> tuple[Routing, Thread]:
     """Open a thread, not named yet, for a prompt that leaves its thread; record a fork as a drift of its parent."""
     threads, turn = Threads(tx), case.turn
     parent = next((thread for thread in threads.some([routing.parent or ""]) if thread.merged_into is None), None)
@@ -778,7 +794,9 @@ def _open_thread_for(clock: Clock, tx: Tx, case: _Case, routing: Routing) -> tup
     return routing, opened
 
 
-def _log_moves(clock: Clock, tx: Tx, case: _Case, prompt_ids: Sequence[str], target: Thread, routing: Routing) -> None:
+def _log_moves(
+    clock: Clock, tx: Tx, case: _UncertainPlacement, prompt_ids: Sequence[str], target: Thread, routing: Routing
+) -> None:
     followed = Routing(
         action="continue",
         thread_id=target.id,
@@ -792,17 +810,17 @@ def _log_moves(clock: Clock, tx: Tx, case: _Case, prompt_ids: Sequence[str], tar
         ThreadDecisions(tx).log(id_, target.id, decision, at=clock.now(), actor="model")
 
 
-def _deactivate_again(parts: StoreContext, tx: Tx, case: _Case) -> None:
+def _deactivate_again(parts: StoreContext, tx: Tx, case: _UncertainPlacement) -> None:
     """Suspend or archive a thread again if only the prompts that left had reactivated it."""
     threads = Threads(tx)
-    [thread] = threads.some([case.source.id])
+    [thread] = threads.some([case.current_thread.id])
     last = parts.turns(tx).get(threads.turns(thread.id, limit=1, newest=True))[0].at
     if thread.state == "active" and last < case.turn.at:
         act = "archive" if case.routing.candidates[0].state == "archived" else "suspend"
         threads.update(replace(apply_act(thread, act, parts.clock.now()), last_active=last))
 
 
-# Naming: a model gives a thread a better name and a summary, after the rules did (EXT-9, THR-9, ADR 13).
+# Naming: a model gives a thread a better name and a summary, after the rules did (ADR 13).
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -810,13 +828,13 @@ class _NamingCase:
     """A thread that may get a better name.
 
     Attributes:
-        taken: titles of the other threads of its scope.
+        used_titles: titles of the other threads of its scope.
         former: its name according to the rules.
     """
 
     thread: Thread
     prompts: Sequence[Turn]
-    taken: Sequence[str]
+    used_titles: Sequence[str]
     former: ThreadName
 
 
@@ -840,7 +858,9 @@ def request_name(parts: Parts, payload: Payload) -> JobResult:
     )
     try:
         new_name = RequestRunner(parts, parts.vectors, settings).run(
-            name_by_model(naming_case.prompts, naming_case.taken, naming_case.former, parts.models.prompts, language)
+            name_by_model(
+                naming_case.prompts, naming_case.used_titles, naming_case.former, parts.models.prompts, language
+            )
         )
     except Unreadable:
         new_name = naming_case.former
@@ -858,7 +878,7 @@ def request_name(parts: Parts, payload: Payload) -> JobResult:
             retried.append(payload)
             return
         title = make_distinct(
-            new_name.title, current_case.former.topics, current_case.taken, current_case.prompts[0].at
+            new_name.title, current_case.former.topics, current_case.used_titles, current_case.prompts[0].at
         )
         threads.update(replace(current_case.thread, title=title, summary=new_name.summary, title_by=new_name.title_by))
 
@@ -872,5 +892,7 @@ def _load_naming_case(parts: StoreContext, tx: Tx, thread_id: str) -> _NamingCas
     if thread is None or thread.merged_into is not None or thread.title_by == "user" or not prompts:
         return None
     scope = ThreadSettings.of(parts.settings(tx)).scope_of_thread(thread)
-    taken = [title for id_, title in Threads(tx).titles(scope).items() if id_ != thread_id]
-    return _NamingCase(thread=thread, prompts=prompts, taken=taken, former=name_by_rules(prompts, taken, thread))
+    used_titles = [title for id_, title in Threads(tx).titles(scope).items() if id_ != thread_id]
+    return _NamingCase(
+        thread=thread, prompts=prompts, used_titles=used_titles, former=name_by_rules(prompts, used_titles, thread)
+    )

@@ -202,7 +202,7 @@ class Threads:
         parameters = scope.parameters | {"states": json.dumps(sorted(states))}
         return [thread_from_row(row) for row in self._tx.all("threads.at_place", parameters)]
 
-    def live(self) -> list[Thread]:
+    def unarchived(self) -> list[Thread]:
         """Return all threads that are not stored as archived, of all scopes, without counts."""
         return [thread_from_row(row) for row in self._tx.all("threads.live")]
 
@@ -307,7 +307,7 @@ class Threads:
         """Return True while a job has yet to place an earlier prompt of the session."""
         return self._tx.one("threads.waiting_before", _turn_parameters(turn)) is not None
 
-    def place_followers(self, turn: Turn) -> int:
+    def place_following_turns(self, turn: Turn) -> int:
         """Put the turns after a prompt, up to the session's next prompt, into its thread; return how many."""
         return self._tx.run("threads.follow", _turn_parameters(turn))
 
@@ -331,7 +331,7 @@ class Threads:
         parameters = scope.parameters | {"limit": limit, "upto": upto.id if upto else None}
         return [row["id"] for row in self._tx.all("threads.latest", parameters)]
 
-    def followers(self, prompt_ids: Collection[str], limit: int) -> dict[str, list[str]]:
+    def following_turns(self, prompt_ids: Collection[str], limit: int) -> dict[str, list[str]]:
         """Return the first turns after each of these prompts, without tool turns, up to the session's next prompt."""
         rows = self._tx.all("threads.followers", {"ids": json.dumps(list(prompt_ids)), "limit": limit})
         return {row["prompt"]: str(row["followers"] or "").split() for row in rows}
@@ -350,7 +350,7 @@ class Threads:
         rows = self._tx.all("threads.last_active")
         return {(row["user_id"], row["project_id"]): from_text(row["at"]) for row in rows}
 
-    def with_followers(self, turn_ids: Collection[str]) -> list[str]:
+    def with_following_turns(self, turn_ids: Collection[str]) -> list[str]:
         """Return these turns, and the turns that followed the prompts among them in the same thread."""
         rows = self._tx.all("threads.with_followers", {"ids": json.dumps(list(turn_ids))})
         return [row["turn_id"] for row in rows]
@@ -997,8 +997,8 @@ class WhiteningCache:
     """Whitening transforms of one running Filrouge. Thread-safe."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, str], _CachedWhitening] = {}
-        self._wholes: OrderedDict[tuple[str, ExchangeKey], Vector] = OrderedDict()
+        self._whitenings: dict[tuple[str, str], _CachedWhitening] = {}
+        self._vectors_with_replies: OrderedDict[tuple[str, ExchangeKey], Vector] = OrderedDict()
         self._erasures = 0
         self._lock = Lock()
 
@@ -1022,7 +1022,7 @@ class WhiteningCache:
         """
         key = vectors.space.id, user
         with self._lock:
-            cached, erasures = self._held.get(key), self._erasures
+            cached, erasures = self._whitenings.get(key), self._erasures
         sample = _SAMPLES.get(vectors.space.id)
         if cached is not None and cached.has_sample == (sample is not None):
             cached.added_prompts += new_prompts
@@ -1034,7 +1034,7 @@ class WhiteningCache:
         fitted = _CachedWhitening(whitening, len(prompts), has_sample=sample is not None)
         with self._lock:
             if erasures == self._erasures:  # otherwise it may contain erased content
-                self._held[key] = fitted
+                self._whitenings[key] = fitted
         return fitted.whitening
 
     def vectors_with_replies(
@@ -1048,7 +1048,11 @@ class WhiteningCache:
         space = vectors.space.id
         with self._lock:
             erasures = self._erasures
-            found = {key: self._wholes[space, key] for key in texts if (space, key) in self._wholes}
+            found = {
+                key: self._vectors_with_replies[space, key]
+                for key in texts
+                if (space, key) in self._vectors_with_replies
+            }
         missing = [key for key in texts if key not in found]
         embedded = vectors.passages([texts[key] for key in missing]) if missing and not vectors.is_lost else None
         if embedded is not None:
@@ -1056,15 +1060,15 @@ class WhiteningCache:
         with self._lock:
             if erasures == self._erasures:
                 for key, vector in found.items():
-                    self._wholes[space, key] = vector
-                    self._wholes.move_to_end((space, key))
-                while len(self._wholes) > _MAX_CACHED_VECTORS:
-                    self._wholes.popitem(last=False)
+                    self._vectors_with_replies[space, key] = vector
+                    self._vectors_with_replies.move_to_end((space, key))
+                while len(self._vectors_with_replies) > _MAX_CACHED_VECTORS:
+                    self._vectors_with_replies.popitem(last=False)
         return found
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop everything computed from prompts; call it when prompts are erased."""
         with self._lock:
-            self._held.clear()
-            self._wholes.clear()
+            self._whitenings.clear()
+            self._vectors_with_replies.clear()
             self._erasures += 1

@@ -24,7 +24,14 @@ from filrouge.threads.models import Routing, Thread
 from filrouge.threads.reports import get_thread_detail, turn_of
 from filrouge.threads.repository import Syntheses, ThreadDecisions, Threads, ThreadVectors
 from filrouge.threads.synthesis_service import queue_synthesis
-from filrouge.threads.upkeep import ThreadSettings, apply_act, current_thread, is_routed, queue_better_name, refit
+from filrouge.threads.upkeep import (
+    ThreadSettings,
+    apply_act,
+    current_thread,
+    is_routed,
+    queue_better_name,
+    refresh_names_and_vectors,
+)
 
 # Moving turns. The threads on both ends get new names and vectors in the same transaction; bridges and syntheses
 # follow. A thread that loses its last prompt is merged into the thread that took it.
@@ -42,16 +49,16 @@ def move_turns(
     former = [id_ for id_ in dict.fromkeys(threads.of_turns(turn_ids).values()) if id_ != target.id]
     sources = threads.some(former)
     before = len(threads.turns(target.id, routed=True))
-    threads.move(threads.with_followers(turn_ids), target.id)
+    threads.move(threads.with_following_turns(turn_ids), target.id)
     target = apply_act(target, "use" if target.state == "active" else "reactivate", at)
     for source in sources:
         if threads.turns(source.id, routed=True, limit=1):
-            refit(parts, tx, [source], space_id)
+            refresh_names_and_vectors(parts, tx, [source], space_id)
             queue_bridges(parts, tx, source.id)
             _remake_syntheses(parts, tx, turn_ids)
         else:
             target = merge_thread_into(parts, tx, source, target, at)
-    [target] = refit(parts, tx, [target], space_id)
+    [target] = refresh_names_and_vectors(parts, tx, [target], space_id)
     after = len(threads.turns(target.id, routed=True))
     queue_better_name(parts, tx, target, before=before, after=after)
     queue_bridges(parts, tx, target.id)
@@ -92,7 +99,7 @@ def merge_thread_into(parts: StoreContext, tx: Tx, source: Thread, target: Threa
 
 # Operations of the user.
 
-MAX_TITLE_CHARS: Final = 120
+MAX_USER_TITLE_CHARS: Final = 120
 
 
 def rename(parts: Parts, name: str, title: str) -> dict[str, Any]:
@@ -102,8 +109,8 @@ def rename(parts: Parts, name: str, title: str) -> dict[str, Any]:
         BadInput: the title is empty or too long, or another thread of the scope has it.
     """
     new_title = " ".join(parts.redact(title).split())
-    if not new_title or len(new_title) > MAX_TITLE_CHARS:
-        raise BadInput(f"A title has 1 to {MAX_TITLE_CHARS} characters, not {len(new_title)}.")
+    if not new_title or len(new_title) > MAX_USER_TITLE_CHARS:
+        raise BadInput(f"A title has 1 to {MAX_USER_TITLE_CHARS} characters, not {len(new_title)}.")
 
     def change(tx: Tx, thread: Thread, at: datetime) -> Thread:
         scope = ThreadSettings.of(parts.settings(tx)).scope_of_thread(thread)
@@ -156,7 +163,7 @@ def merge(parts: Parts, name: str, into: str) -> dict[str, Any]:
             _check_not_merged(thread)
         prompt_ids = [id_ for thread in (source, target) for id_ in threads.turns(thread.id, routed=True)]
         _log_moves(tx, parts.turns(tx).get(prompt_ids), target.id, at, "Merged by hand.")
-        refit(parts, tx, [merge_thread_into(parts, tx, source, target, at)], parts.vectors.space.id)
+        refresh_names_and_vectors(parts, tx, [merge_thread_into(parts, tx, source, target, at)], parts.vectors.space.id)
         _note_in_journal(tx, at, "thread_merge", source, target.id)
         return target.id
 
@@ -196,10 +203,10 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
         threads.add(opened)
         threads.move(moving, opened.id)
         _log_moves(tx, prompts, opened.id, at, "Split off by hand.", parent=thread.id)
-        [_, renamed] = refit(parts, tx, [thread, opened], parts.vectors.space.id)
+        [_, renamed] = refresh_names_and_vectors(parts, tx, [thread, opened], parts.vectors.space.id)
         if title.strip():
             threads.update(
-                replace(renamed, title=" ".join(parts.redact(title).split())[:MAX_TITLE_CHARS], title_by="user")
+                replace(renamed, title=" ".join(parts.redact(title).split())[:MAX_USER_TITLE_CHARS], title_by="user")
             )
         for changed in (thread.id, opened.id):
             queue_bridges(parts, tx, changed)
@@ -275,7 +282,7 @@ def _with_followers(threads: Threads, thread_id: str, turn_ids: Collection[str])
     if strays or not turn_ids:
         what = f"Turn {strays[0]} is not in thread {thread_id}." if strays else "No turn is named."
         raise BadInput(what, remedy=f"See its turns in `filrouge thread {thread_id}`.")
-    return set(threads.with_followers(turn_ids))
+    return set(threads.with_following_turns(turn_ids))
 
 
 def _log_moves(

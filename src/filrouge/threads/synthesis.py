@@ -1,4 +1,4 @@
-"""Syntheses by rules: where the work stands, in sentences of the user and the agent (GARD-3).
+"""Syntheses by rules: where the work stands, in sentences of the user and the agent.
 
 Decisions and open questions come from the user; work done, failures and next steps come from the agent, with an agent's
 trust. Decisions accumulate from one synthesis to the next until a later one revokes them. A question stays until

@@ -1,4 +1,4 @@
-"""Keeps the syntheses of sessions up to date; a model corrects them if there is one (GARD-3, THR-10).
+"""Keeps the syntheses of sessions up to date; a model corrects them if there is one.
 
 A synthesis is made when a session is about to be compacted, was compacted, ends, is quiet, or has filled its context.
 After a compaction, a new session start follows within a second and needs the state that is about to be lost; and a
@@ -39,7 +39,7 @@ from filrouge.threads.synthesis import (
 )
 from filrouge.threads.upkeep import correct_synthesis
 
-#: Share of the model's context from which the state of the work is written (GARD-3).
+#: Share of the model's context from which the state of the work is written.
 FULL_CONTEXT_SHARE: Final = 0.95
 SYNTHESISE: Final = "synthesise"
 RECOUNT: Final = "recount"
@@ -133,7 +133,7 @@ def synthesise(parts: Parts, payload: Payload) -> JobResult:
     return JobResult(write=write)
 
 
-def follow_placing(parts: StoreContext, tx: Tx, turn: Turn) -> None:
+def queue_synthesis_after_placing(parts: StoreContext, tx: Tx, turn: Turn) -> None:
     """Queue new syntheses for a session if one of them cites a prompt that was placed only now."""
     session = Session(host=turn.host, id=turn.scope.session)
     former = Syntheses(tx).of_session(session)
@@ -159,7 +159,7 @@ def state_of_session(analyser: Analyser, tx: Tx, session: Session) -> list[Synth
 
 
 def state_of_thread(tx: Tx, thread_id: str) -> Synthesis | None:
-    """Return the latest synthesis of a thread (THR-10); None if there is none."""
+    """Return the latest synthesis of a thread; None if there is none."""
     stored = without_ended_decisions(tx, Syntheses(tx).of_thread(thread_id))
     return next((synthesis for synthesis in stored if not is_empty(synthesis)), None)
 

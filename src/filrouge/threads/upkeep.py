@@ -55,20 +55,13 @@ from filrouge.threads.models import Point, Routing, Synthesis, Thread, ThreadCan
 from filrouge.threads.repository import LoggedDecision, ThreadDecisions, Threads, ThreadScope, ThreadVectors
 from filrouge.threads.synthesis import MAX_DECISIONS, MAX_POINT_CHARS, MAX_QUESTIONS
 
-# Thread names and thread lifecycle: topics, titles, state transitions, weight, sweeps, and replay.
-#
-# - `extract_topics` and `name_by_rules` read topics, title and summary from prompts; `name_by_model` asks a model
-#   (EXT-9, THR-9).
-# - `apply_act` applies a state transition, `weight_at` the decay; `sweep` lists the transitions that are due.
-# - `replay_thread` replays the state of a thread at an earlier moment.
+# Topics and names.
 
 
 def extract_topics(turn: Turn) -> tuple[str, ...]:
     """Return the topics of a turn by rules, highest weight first; at most five, and none if it names nothing."""
     return tuple(clean_topics(concepts([replace(turn, text=without_label(turn.text))])))
 
-
-# Names (EXT-9, THR-9).
 
 MAX_SUMMARY_CHARS: Final = 200
 #: Sizes (number of prompts) at which the name of a thread is reviewed.
@@ -99,56 +92,56 @@ def is_model_rename_due(before: int, after: int) -> bool:
     return any(before < due <= after for due in RENAME_SIZES[1:])
 
 
-def name_by_rules(prompts: Sequence[Turn], taken: Collection[str], thread: Thread | None = None) -> ThreadName:
+def name_by_rules(prompts: Sequence[Turn], used_titles: Collection[str], thread: Thread | None = None) -> ThreadName:
     """Return the name of a thread by rules.
 
     The title is the subject of a prompt, as `extraction.summaries` reads it: the first one that is short and names a
     main topic of the thread. If there is none, the title is built from the main topics. It is reviewed when the thread
     reaches the sizes in `RENAME_SIZES`, since a name that changes with every turn is of no use, and it is kept while it
-    still fits. Titles of live threads in a project are unique: the later thread is qualified with one of its topics, or
-    with its opening day.
+    still fits. Titles of threads that are not archived are unique: the later thread is qualified with one of its
+    topics, or with its opening day.
 
     Args:
         prompts: its routed turns, oldest first, at least one.
-        taken: titles of the other live threads of the project.
+        used_titles: titles of the project's other threads that are not archived.
         thread: the thread as it is; its title is kept if a user or a model set it, or while it still fits.
     """
     topics = concepts(prompts)
     subjects = [title for turn in prompts if (title := title_of(turn.text))]
     title_by: TitleBy = "rules" if thread is None else thread.title_by
-    if thread is not None and thread.title and (title_by != "rules" or _is_title(thread.title, topics)):
+    if thread is not None and thread.title and (title_by != "rules" or _can_be_title(thread.title, topics)):
         title = thread.title
     else:
-        title = next((subject for subject in subjects if _is_title(subject, topics)), None) or _title_from_topics(
+        title = next((subject for subject in subjects if _can_be_title(subject, topics)), None) or _title_from_topics(
             topics, prompts
         )
         title = title or (subjects[0] if subjects else " ".join(prompts[0].text.split())[:MAX_TITLE_CHARS])
     if title_by == "rules":
-        title = make_distinct(title, topics, taken, prompts[0].at)
+        title = make_distinct(title, topics, used_titles, prompts[0].at)
     return ThreadName(title=title, summary=_summary(title, subjects), topics=topics, title_by=title_by)
 
 
-def make_distinct(title: str, topics: Sequence[str], taken: Collection[str], opened: datetime) -> str:
+def make_distinct(title: str, topics: Sequence[str], used_titles: Collection[str], opened: datetime) -> str:
     """Return the title, qualified with a topic or with the opening day if another thread has the same title."""
-    taken_titles = {fold(other) for other in taken}
+    folded_titles = {fold(other) for other in used_titles}
     return next(
-        candidate for candidate in _qualified_titles(title, topics, opened) if fold(candidate) not in taken_titles
+        candidate for candidate in _qualified_titles(title, topics, opened) if fold(candidate) not in folded_titles
     )
 
 
 def _qualified_titles(title: str, topics: Sequence[str], opened: datetime) -> Iterator[str]:
     yield title
-    marks = [topic for topic in topics if not _shares_word(title, [topic])]
-    marks += [f"{opened:%Y-%m-%d}", f"{opened:%Y-%m-%d %H:%M}", f"{opened:%Y-%m-%d %H:%M:%S.%f}"]
-    for mark in marks:
-        yield f"{title[: max(0, MAX_TITLE_CHARS - len(mark) - 3)].rstrip()} · {mark}"
+    qualifiers = [topic for topic in topics if not _shares_word(title, [topic])]
+    qualifiers += [f"{opened:%Y-%m-%d}", f"{opened:%Y-%m-%d %H:%M}", f"{opened:%Y-%m-%d %H:%M:%S.%f}"]
+    for qualifier in qualifiers:
+        yield f"{title[: max(0, MAX_TITLE_CHARS - len(qualifier) - 3)].rstrip()} · {qualifier}"
     number = 1
     while True:  # several threads were opened in the same microsecond
         number += 1
         yield f"{title} · {opened:%Y-%m-%d %H:%M:%S.%f}{'′' * number}"
 
 
-def _is_title(title: str, topics: Sequence[str]) -> bool:
+def _can_be_title(title: str, topics: Sequence[str]) -> bool:
     """Return whether a subject can be a title: short, not a question, and about a main topic."""
     return (
         len(title.split()) <= _MAX_TITLE_WORDS
@@ -159,14 +152,14 @@ def _is_title(title: str, topics: Sequence[str]) -> bool:
 
 def _title_from_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
     """Build a title from the main topics, as many as fit: `Rate limiter: Redis, counters`."""
-    taken: list[str] = []
+    chosen: list[str] = []
     for topic in topics[:_MAIN_TOPICS]:
         if (
-            len(" ".join([*taken, topic]).split()) <= _MAX_TITLE_WORDS
-            and len(", ".join([*taken, topic])) < MAX_TITLE_CHARS
+            len(" ".join([*chosen, topic]).split()) <= _MAX_TITLE_WORDS
+            and len(", ".join([*chosen, topic])) < MAX_TITLE_CHARS
         ):
-            taken.append(_as_written(topic, prompts))
-    first, *others = taken or [""]
+            chosen.append(_as_written(topic, prompts))
+    first, *others = chosen or [""]
     return f"{first[:1].upper()}{first[1:]}{': ' if others else ''}{', '.join(others)}"
 
 
@@ -195,7 +188,7 @@ def _summary(title: str, subjects: Sequence[str]) -> str:
 
 
 def name_by_model(
-    prompts: Sequence[Turn], taken: Sequence[str], former: ThreadName, texts: Prompts, language: str
+    prompts: Sequence[Turn], used_titles: Sequence[str], former: ThreadName, instructions: Prompts, language: str
 ) -> RequestGenerator[ThreadName]:
     """Ask a model for a better name; the former name is kept if the model's title is unusable.
 
@@ -212,31 +205,31 @@ def name_by_model(
     """
     question = {
         "messages": [" ".join(turn.text.split())[:_MAX_PROMPT_CHARS] for turn in prompts[-_MAX_PROMPTS_SHOWN:]],
-        "other_titles": list(taken[:_MAX_OTHER_TITLES]),
+        "other_titles": list(used_titles[:_MAX_OTHER_TITLES]),
     }
     answer, _ = yield from ask_model(
         "title", wrap_json("thread", question), NameShape, partial(read_answer, NameShape),
-        prompts=texts, language=language, most_tokens=_MAX_NAME_TOKENS,
+        prompts=instructions, language=language, most_tokens=_MAX_NAME_TOKENS,
     )  # fmt: skip
     title = " ".join(answer.title.split())[:MAX_TITLE_CHARS].strip(" .\"'“”«»")
-    if not _is_subject(title) or not _shares_word(title, [turn.text for turn in prompts]):
+    if not _has_meaningful_word(title) or not _shares_word(title, [turn.text for turn in prompts]):
         return former  # a title that shares no word with the prompts is made up
     summary = " ".join(answer.summary.split())
     stays = former.title_by == "model" and _shares_word(former.title, former.topics[:_MAIN_TOPICS])
     return replace(
         former,
-        title=make_distinct(former.title if stays else title, former.topics, taken, prompts[0].at),
+        title=make_distinct(former.title if stays else title, former.topics, used_titles, prompts[0].at),
         summary=summary if summary and len(summary) <= MAX_SUMMARY_CHARS else former.summary,
         title_by="model",
     )
 
 
-def _is_subject(title: str) -> bool:
+def _has_meaningful_word(title: str) -> bool:
     """Return True if the title has a word that is not a label, a placeholder or a fragment."""
     return any(len(word) > 2 and word not in GENERIC_TOPICS for word in tokens(fold(title)))
 
 
-# Lifecycle.
+# Lifecycle: states, weight, and the transitions that are due.
 
 Act = Literal["use", "reactivate", "reopen", "suspend", "archive", "merge"]
 """`use`: a turn continues it; `reactivate`: a turn makes it active again; `reopen`: the user does; `merge`: it becomes
@@ -259,8 +252,8 @@ TRANSITIONS: Final[Mapping[tuple[ThreadState, Act], ThreadState]] = {
 HALF_LIFE: Final = timedelta(days=1.5)
 SUSPENDED_BELOW: Final = 0.1
 ARCHIVED_AFTER: Final = timedelta(hours=72)
-#: Weight added by a use, and minimum weight after a reactivation: with a tenth alone, the thread would be suspended
-#: again within the day.
+#: Weight added by a use, and minimum weight after a reactivation. With `USE_WEIGHT` alone, a reactivated thread would
+#: be suspended again within a day.
 USE_WEIGHT, MIN_REACTIVATED_WEIGHT = 0.1, 0.5
 #: Maximum number of active threads per project, by mode.
 MAX_ACTIVE_THREADS: Final[Mapping[str, int]] = {"light": 15, "normal": 50, "heavy": 100, "max": 200}
@@ -268,7 +261,7 @@ MAX_ACTIVE_THREADS: Final[Mapping[str, int]] = {"light": 15, "normal": 50, "heav
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transition:
-    """One transition of a sweep; `at` is when it was due, possibly long ago."""
+    """One transition that is due; `at` is when it was due, possibly long ago."""
 
     thread_id: str
     act: Act
@@ -314,10 +307,10 @@ def apply_act(thread: Thread, act: Act, at: datetime) -> Thread:
             return replace(thread, state=state, suspended_at=None)
 
 
-def sweep(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tuple[Transition, ...]:
+def due_transitions(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tuple[Transition, ...]:
     """Return the transitions that are due for these threads of one project, in an order in which they can be applied.
 
-    A transition is dated to when it became due, so that one sweep catches up after the machine was off for weeks. Above
+    A transition is dated to when it became due, so that one call catches up after the machine was off for weeks. Above
     the cap, the lightest threads are suspended; on a tie, those that were used longest ago.
 
     The weight of an unused thread halves every 1.5 days. A thread is suspended when its weight falls below
@@ -328,7 +321,7 @@ def sweep(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tup
     Args:
         mode: `light`, `normal`, `heavy` or `max`.
     """
-    moves: list[Transition] = []
+    transitions: list[Transition] = []
     staying: list[Thread] = []
     for thread in threads:
         if thread.merged_into is not None:
@@ -339,14 +332,14 @@ def sweep(threads: Iterable[Thread], now: datetime, mode: str = "normal") -> tup
                 staying.append(thread)
                 continue
             since = _suspension_time(thread)
-            moves.append(Transition(thread_id=thread.id, act="suspend", at=since))
+            transitions.append(Transition(thread_id=thread.id, act="suspend", at=since))
         if thread.state != "archived" and now - since >= ARCHIVED_AFTER:
-            moves.append(Transition(thread_id=thread.id, act="archive", at=since + ARCHIVED_AFTER))
-    moves += [
+            transitions.append(Transition(thread_id=thread.id, act="archive", at=since + ARCHIVED_AFTER))
+    transitions += [
         Transition(thread_id=thread.id, act="suspend", at=now)
         for thread in _over_cap(staying, now, MAX_ACTIVE_THREADS[mode])
     ]
-    return tuple(moves)
+    return tuple(transitions)
 
 
 def _suspension_time(thread: Thread) -> datetime:
@@ -361,7 +354,7 @@ def _over_cap(active: Sequence[Thread], now: datetime, cap: int) -> list[Thread]
     return lightest[: max(0, len(active) - cap)]
 
 
-# Replay.
+# The state of a thread at an earlier moment.
 
 
 def replay_thread(thread: Thread, prompts: Sequence[datetime], moment: datetime) -> Thread:
@@ -379,23 +372,21 @@ def replay_thread(thread: Thread, prompts: Sequence[datetime], moment: datetime)
         thread, state="active", weight=1.0, opened_at=first, last_active=first, suspended_at=None, merged_into=None
     )
     for at in later:
-        replayed = _apply_sweep(replayed, at)
+        replayed = _apply_due_transitions(replayed, at)
         replayed = apply_act(replayed, "use" if replayed.state == "active" else "reactivate", at)
-    return replace(_apply_sweep(replayed, moment), turns=len(prompts))
+    return replace(_apply_due_transitions(replayed, moment), turns=len(prompts))
 
 
-def _apply_sweep(thread: Thread, now: datetime) -> Thread:
-    for move in sweep([thread], now):
-        thread = apply_act(thread, move.act, move.at)
+def _apply_due_transitions(thread: Thread, now: datetime) -> Thread:
+    for transition in due_transitions([thread], now):
+        thread = apply_act(thread, transition.act, transition.at)
     return thread
 
 
-# Upkeep of threads: keep vectors, names and states consistent, and queue questions to a model.
-
-# Questions to a model about threads (THR-3, EXT-9).
+# Queueing questions to a model.
 
 #: Job kinds: whether a prompt belongs to a thread; how a thread is named.
-RECONSIDER, ENTITLE = "reconsider", "entitle"
+RECONSIDER, NAME_THREAD = "reconsider", "entitle"
 #: Maximum share of prompts to ask about, among the `_LATEST_DECISIONS` newest decisions; in max mode all of them.
 MAX_ASKED_SHARE: Final = 0.2
 _LATEST_DECISIONS: Final = 200
@@ -427,7 +418,7 @@ def queue_better_name(parts: StoreContext, tx: Tx, thread: Thread, *, before: in
 def queue_naming(parts: StoreContext, tx: Tx, thread: Thread) -> None:
     """Queue the naming of a thread by a model, unless a user named it."""
     if thread.title_by != "user" and _may_ask_model(parts, tx):
-        Jobs(tx).enqueue(ENTITLE, {"thread": thread.id}, dedupe=f"{ENTITLE}:{thread.id}", at=parts.clock.now())
+        Jobs(tx).enqueue(NAME_THREAD, {"thread": thread.id}, dedupe=f"{NAME_THREAD}:{thread.id}", at=parts.clock.now())
 
 
 def is_too_late(said: datetime, now: datetime) -> bool:
@@ -473,15 +464,15 @@ class ModelAnswers:
 
 def collect_answers(decisions: Iterable[LoggedDecision]) -> ModelAnswers:
     """Collect the models' answers from these decisions, which are given oldest first."""
-    belongs, apart = set[tuple[str, str]](), set[tuple[str, str]]()
+    belongs, excluded = set[tuple[str, str]](), set[tuple[str, str]]()
     for decision in decisions:
         if decision.actor == "user":
             belongs = {pair for pair in belongs if pair[0] != decision.turn_id}
-            apart = {pair for pair in apart if pair[0] != decision.turn_id}
+            excluded = {pair for pair in excluded if pair[0] != decision.turn_id}
         elif decision.actor == "model" and decision.routing.candidates and not decision.routing.borderline:
             candidate_id = decision.routing.candidates[0].thread_id
-            (belongs if decision.thread_id == candidate_id else apart).add((decision.turn_id, candidate_id))
-    return ModelAnswers(belongs=frozenset(id_ for _, id_ in belongs), excluded=frozenset(id_ for _, id_ in apart))
+            (belongs if decision.thread_id == candidate_id else excluded).add((decision.turn_id, candidate_id))
+    return ModelAnswers(belongs=frozenset(id_ for _, id_ in belongs), excluded=frozenset(id_ for _, id_ in excluded))
 
 
 def answers_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, ModelAnswers]:
@@ -492,11 +483,10 @@ def answers_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, Mo
     return {turn_id: collect_answers(decided) for turn_id, decided in found.items()}
 
 
-# Upkeep: data derived from the turns of a thread is recomputed whenever they change.
+# Data derived from the turns of a thread, recomputed whenever they change.
 
 #: Maximum number of prompts (the newest) for a thread's vector and name: months of work in one thread.
 MAX_PROMPTS: Final = 96
-_MAX_TITLE_CHARS: Final = 64
 #: The job that computes thread vectors, and the number of threads per run.
 VECTORS, _THREADS_PER_RUN = "thread_vectors", 32
 
@@ -534,10 +524,10 @@ def is_routed(turn: Turn) -> bool:
 
 
 def in_current_state(threads: Iterable[Thread], now: datetime, mode: str) -> list[Thread]:
-    """Return the threads of one scope in their current state, even if no sweep has written it; order is kept."""
+    """Return the threads of one scope in their current state, even if it is not written yet; order is kept."""
     found = {thread.id: thread for thread in threads}
-    for move in sweep(found.values(), now, mode):
-        found[move.thread_id] = apply_act(found[move.thread_id], move.act, move.at)
+    for transition in due_transitions(found.values(), now, mode):
+        found[transition.thread_id] = apply_act(found[transition.thread_id], transition.act, transition.at)
     return list(found.values())
 
 
@@ -545,7 +535,7 @@ def state_counts(parts: StoreContext, tx: Tx) -> dict[str, int]:
     """Return the current number of active, suspended and archived threads, over all scopes."""
     threads, now, thread_settings = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
     threads_by_scope: dict[ThreadScope, list[Thread]] = {}
-    for thread in threads.live():
+    for thread in threads.unarchived():
         threads_by_scope.setdefault(thread_settings.scope_of_thread(thread), []).append(thread)
     states = Counter(
         thread.state
@@ -559,7 +549,7 @@ def state_counts(parts: StoreContext, tx: Tx) -> dict[str, int]:
     }
 
 
-def sweep_scope(tx: Tx, scope: ThreadScope, now: datetime, mode: str) -> list[Thread]:
+def apply_due_transitions(tx: Tx, scope: ThreadScope, now: datetime, mode: str) -> list[Thread]:
     """Suspend and archive what is due in a scope; return the threads that were active or suspended, as they are now."""
     threads = Threads(tx)
     before = threads.in_scope(scope, ("active", "suspended"))
@@ -585,7 +575,7 @@ def update_vector(tx: Tx, thread_id: str, space_id: str) -> None:
         ThreadVectors(tx).put(thread_id, space_id, vector)
 
 
-def follow_late_vector(tx: Tx, turn_id: str, space_id: str) -> None:
+def update_vector_for_prompt(tx: Tx, turn_id: str, space_id: str) -> None:
     """Update a thread's vector after the vector of one of its prompts arrived late."""
     thread_id = Threads(tx).of_prompt(turn_id)
     if thread_id is not None:
@@ -620,11 +610,11 @@ def rename_by_rules(parts: StoreContext, tx: Tx, thread: Thread, scope: ThreadSc
     turns = prompts_of(parts, tx, thread.id) or parts.turns(tx).get(Threads(tx).turns(thread.id, limit=MAX_PROMPTS))
     if not turns:
         return thread
-    taken = [title for id_, title in Threads(tx).titles(scope).items() if id_ != thread.id]
+    used_titles = [title for id_, title in Threads(tx).titles(scope).items() if id_ != thread.id]
     former = None if afresh and thread.title_by != "user" else thread
-    new_name = name_by_rules(turns, taken, former)
+    new_name = name_by_rules(turns, used_titles, former)
     by_user = thread.title_by == "user"
-    title = thread.title if by_user else new_name.title or " ".join(turns[0].text.split())[:_MAX_TITLE_CHARS]
+    title = thread.title if by_user else new_name.title or " ".join(turns[0].text.split())[:MAX_TITLE_CHARS]
     return replace(
         thread,
         title=title,
@@ -634,7 +624,7 @@ def rename_by_rules(parts: StoreContext, tx: Tx, thread: Thread, scope: ThreadSc
     )
 
 
-def refit(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
+def refresh_names_and_vectors(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
     """Update names and vectors of threads whose turns changed, and write them.
 
     If a title by a model no longer stands, the model is asked again. A merged thread takes the title of the thread it
@@ -668,9 +658,7 @@ def current_thread(parts: StoreContext, tx: Tx, thread: Thread) -> Thread:
     return replace(found, turns=thread.turns, sessions=thread.sessions)
 
 
-# Questions to a language model: does a prompt belong to a thread, and where does the work stand?
-
-# Does a prompt belong to a thread?
+# Asking a model whether a prompt belongs to a thread.
 
 MAX_MESSAGE_CHARS, MAX_TOPICS = 500, 5
 #: Acceptance threshold: for a yes, the mean of similarity and confidence; for a no, the confidence.
@@ -682,14 +670,14 @@ def ask_membership(
     prompt: RoutedPrompt,
     routing: Routing,
     candidate: Thread,
-    prompts: Prompts,
+    instructions: Prompts,
     language: str,
     *,
     seconds: float | None = None,
 ) -> RequestGenerator[Routing]:
     """Ask a model about a borderline prompt; return the routing, no longer borderline if the model is confident.
 
-    It is asked if the rules are unsure (THR-3). A confident yes puts the prompt there. A confident no removes it if the
+    It is asked if the rules are unsure. A confident yes puts the prompt there. A confident no removes it if the
     rules had put it there, and otherwise changes nothing: an answer about one thread says nothing about another. An
     unsure answer leaves the decision of the rules, still open.
 
@@ -713,7 +701,7 @@ def ask_membership(
     }
     answer, model = yield from ask_model(
         "thread", wrap_json("case", question), RelatedShape, partial(read_answer, RelatedShape),
-        prompts=prompts, language=language, most_tokens=_MAX_QUESTION_TOKENS, seconds=seconds,
+        prompts=instructions, language=language, most_tokens=_MAX_QUESTION_TOKENS, seconds=seconds,
     )  # fmt: skip
     return _apply_answer(routing, best, answer, f"{model.provider}/{model.model}")
 
@@ -742,7 +730,7 @@ def _apply_answer(routing: Routing, best: ThreadCandidate, answer: RelatedShape,
     return replace(sure, action="fork" if session_candidate else "new", thread_id=None, parent=parent)
 
 
-# Where does the work stand?
+# Asking a model where the work stands.
 
 _MAX_STATE_POINTS: Final = 3
 _MAX_SYNTHESIS_TOKENS: Final = 800
@@ -750,11 +738,11 @@ _LISTS: Final = ("state", "decisions", "questions")
 
 
 def correct_synthesis(
-    turns: Sequence[Turn], by_rules: Synthesis, prompts: Prompts, language: str
+    turns: Sequence[Turn], by_rules: Synthesis, instructions: Prompts, language: str
 ) -> RequestGenerator[Synthesis]:
     """Return the synthesis as corrected by a model.
 
-    A model judges better than the rules which sentences matter (GARD-3), but it cannot write any: it selects sentences
+    A model judges better than the rules which sentences matter, but it cannot write any: it selects sentences
     of the conversation, and each must be found in its turn. Decisions are accepted only from the user's turns. Files
     and failures stay as the rules found them.
 
@@ -769,12 +757,12 @@ def correct_synthesis(
     shown = spoken[-turns_per_prompt(spoken[::-1]) :]
     answer, model = yield from ask_model(
         "synthesise", render_turns(shown), StandingShape, lambda answer: with_lists(answer, *_LISTS),
-        prompts=prompts, language=language, most_tokens=_MAX_SYNTHESIS_TOKENS,
+        prompts=instructions, language=language, most_tokens=_MAX_SYNTHESIS_TOKENS,
     )  # fmt: skip
     seen = {turn.id for turn in shown}
-    state = _points(answer, "state", shown, least=TRUST_AGENT)
-    decisions = _points(answer, "decisions", shown, least=TRUST_PROMPT)
-    questions = _points(answer, "questions", shown, least=TRUST_AGENT)
+    state = _selected_points(answer, "state", shown, least=TRUST_AGENT)
+    decisions = _selected_points(answer, "decisions", shown, least=TRUST_PROMPT)
+    questions = _selected_points(answer, "questions", shown, least=TRUST_AGENT)
     return replace(
         by_rules,
         state=tuple(state[:_MAX_STATE_POINTS]) or by_rules.state,
@@ -784,7 +772,7 @@ def correct_synthesis(
     )
 
 
-def _points(answer: Mapping[str, Any], name: str, turns: Sequence[Turn], *, least: int) -> list[Point]:
+def _selected_points(answer: Mapping[str, Any], name: str, turns: Sequence[Turn], *, least: int) -> list[Point]:
     chosen, _ = read_items(ChosenQuote, answer, name)
     return [point for quote in chosen if (point := _find_quote(quote, turns, least))]
 

@@ -40,11 +40,13 @@ from filrouge.hosts.transcript_lines import epoch_seconds
 # element, a line or a whole document has a maximum size; anything larger is refused before it fills the memory.
 
 #: Maximum characters of an element, and maximum bytes of a line or of a document that is read as a whole.
-MAX_ELEMENT: Final = 64 * 1024 * 1024
+MAX_ELEMENT_LENGTH: Final = 64 * 1024 * 1024
 #: Maximum declared size of a zip member, in bytes.
 _MAX_MEMBER_BYTES: Final = 8 * 1024**3
 _CHUNK_BYTES: Final = 1024 * 1024
 _BLANK: Final = " \t\r\n\ufeff"
+#: Remedy for a file that cannot be read to its end.
+_CUT_OFF_REMEDY: Final = "Export it again. Everything before that was imported; a second run adds no duplicates."
 #: The file of all conversations in an export of ChatGPT or Claude.ai; a large export has several.
 _CONVERSATIONS: Final = r"(?:^|[/_-])conversations(?:[-_]\d+)?\.json$"
 #: Role and source of a message, by the word for its speaker; some programs have more words.
@@ -60,7 +62,7 @@ def text_of(value: Any, *names: str) -> str:
     return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), "")
 
 
-def seconds(value: Any) -> float:
+def to_epoch(value: Any) -> float:
     """Seconds since 1970 from a number or an ISO 8601 text; 0.0 for anything else.
 
     A large number is taken as milliseconds; a text without a time zone as UTC.
@@ -82,7 +84,7 @@ def blocks_text(content: Any) -> str:
 
 
 @contextmanager
-def opened(path: str) -> Generator[IO[bytes]]:
+def open_regular_file(path: str) -> Generator[IO[bytes]]:
     """A regular file, open for reading.
 
     Raises:
@@ -90,7 +92,7 @@ def opened(path: str) -> Generator[IO[bytes]]:
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise BadInput(f"{path} is not a file.", remedy="Name the file itself.")
+            raise BadInput(f"{path} is not a file.", remedy="Give the path of the file.")
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise BadInput(
@@ -135,7 +137,7 @@ def _is_zip(path: str) -> bool:
 def _plain_files(path: str, pattern: str) -> Iterator[tuple[str, Readable]]:
     paths = [path] if not os.path.isdir(path) else [name for name in walk_files(path) if re.search(pattern, name)]
     for file_path in paths:
-        with opened(file_path) as file:
+        with open_regular_file(file_path) as file:
             yield file_path, file
 
 
@@ -197,9 +199,9 @@ def walk_files(root: str) -> Iterator[str]:
 def json_lines(file: Readable, name: str) -> Iterator[tuple[int, Any | ImportProblem]]:
     """The decoded JSON of each line, with its number; an invalid or overlong line gives an `ImportProblem`."""
     number = 0
-    while line := file.readline(MAX_ELEMENT + 1):
+    while line := file.readline(MAX_ELEMENT_LENGTH + 1):
         number += 1
-        if len(line) > MAX_ELEMENT:
+        if len(line) > MAX_ELEMENT_LENGTH:
             yield (
                 number,
                 ImportProblem(f"{name}:{number}", "the line is longer than 64 MB, and what follows was not read"),
@@ -219,13 +221,15 @@ def json_document(file: Readable, name: str) -> Any:
     Raises:
         BadInput: it is not JSON, or too large.
     """
-    raw = file.read(MAX_ELEMENT + 1)
-    if len(raw) > MAX_ELEMENT:
+    raw = file.read(MAX_ELEMENT_LENGTH + 1)
+    if len(raw) > MAX_ELEMENT_LENGTH:
         raise BadInput(f"{name} is larger than 64 MB.", remedy="Split it, or export less at once.")
     try:
         return json.loads(raw.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError) as error:
-        raise _json_error(name, "") from error
+        raise _json_error(
+            name, "it is not valid JSON", "Export it again. Nothing of this file was imported."
+        ) from error
 
 
 def json_elements(file: Readable, name: str) -> Iterator[Any]:
@@ -239,13 +243,13 @@ def json_elements(file: Readable, name: str) -> Iterator[Any]:
         yield text.value()
         return
     text.skip()
-    while (mark := text.next()) != "]":
-        if mark == ",":
+    while (character := text.next()) != "]":
+        if character == ",":
             text.skip()
-        elif mark:
+        elif character:
             yield text.value()
         else:
-            raise _json_error(name, "it ends in the middle: ")
+            raise _json_error(name, "it ends in the middle of the list")
 
 
 class _JsonStream:
@@ -278,16 +282,16 @@ class _JsonStream:
             try:
                 value, end = self._json.raw_decode(self._buffer, self._position)
             except RecursionError as error:
-                raise _json_error(self._name, "it is nested too deeply: ") from error
+                raise _json_error(self._name, "a value is nested too deeply") from error
             except ValueError as error:
                 if self._at_end:
-                    raise _json_error(self._name, "") from error
+                    raise _json_error(self._name, "it ends early, or is not JSON from some point on") from error
             else:
                 if end < len(self._buffer) or self._at_end:  # at the buffer's end, a number may be incomplete
                     self._position = end
                     return value
-            if len(self._buffer) - self._position > MAX_ELEMENT:
-                raise _json_error(self._name, "an element is larger than 64 MB, or ")
+            if len(self._buffer) - self._position > MAX_ELEMENT_LENGTH:
+                raise _json_error(self._name, "an element is larger than 64 MB, or is not JSON")
             self._more(max(_CHUNK_BYTES, len(self._buffer) - self._position))  # doubling keeps the total cost linear
 
     def _more(self, count: int) -> None:
@@ -297,11 +301,8 @@ class _JsonStream:
         self._position = 0
 
 
-def _json_error(name: str, why: str) -> BadInput:
-    return BadInput(
-        f"{name} cannot be read: {why}it is not JSON from there on.",
-        remedy="Export it again. Everything before that was imported; a second run adds no duplicates.",
-    )
+def _json_error(name: str, problem: str, remedy: str = _CUT_OFF_REMEDY) -> BadInput:
+    return BadInput(f"{name} cannot be read: {problem}.", remedy=remedy)
 
 
 # ai_smartness: a project's folder `.ai`, with its rules and the messages of its threads.
@@ -318,24 +319,24 @@ def read_ai_smartness(path: str) -> Iterator[ImportItem]:
     if not os.path.isfile(rules) and not os.path.isdir(threads):
         raise BadInput(f"{path} is not a folder of ai_smartness.", remedy="Pass the project's .ai folder.")
     if os.path.isfile(rules):
-        yield from _rules(rules)
+        yield from _ai_smartness_rules(rules)
     for file_path in walk_files(threads):
         if os.path.basename(file_path).startswith("_") or not file_path.endswith(".json"):
             continue
         try:
-            with opened(file_path) as file:
+            with open_regular_file(file_path) as file:
                 thread = as_object(json_document(file, file_path))
         except BadInput as error:
             yield ImportProblem(file_path, error.message)
             continue
-        yield from _thread(thread, os.path.basename(file_path).removesuffix(".json"))
+        yield from _ai_smartness_turns(thread, os.path.basename(file_path).removesuffix(".json"))
 
 
-def _rules(path: str) -> Iterator[ImportItem]:
-    with opened(path) as file:
+def _ai_smartness_rules(path: str) -> Iterator[ImportItem]:
+    with open_regular_file(path) as file:
         document = json_document(file, path)
     rules = as_list(as_object(document).get("rules")) or as_list(document)
-    at = seconds(as_object(document).get("last_updated"))
+    at = to_epoch(as_object(document).get("last_updated"))
     for number, rule in enumerate(rules, 1):
         text = rule if isinstance(rule, str) else text_of(rule, "rule", "text", "content")
         if text.strip():
@@ -344,12 +345,12 @@ def _rules(path: str) -> Iterator[ImportItem]:
             yield ImportProblem(f"{path}, rule {number}", "it has no text")
 
 
-def _thread(thread: dict[str, Any], name: str) -> Iterator[ImportItem]:
+def _ai_smartness_turns(thread: dict[str, Any], name: str) -> Iterator[ImportItem]:
     session = text_of(thread, "id") or name
     for index, message in enumerate(as_list(thread.get("messages"))):
         speaker, text = _ROLES.get(text_of(message, "source", "role")), text_of(message, "content", "text")
         if speaker is not None and text.strip():
-            at = seconds(as_object(message).get("timestamp"))
+            at = to_epoch(as_object(message).get("timestamp"))
             yield ImportedTurn(session, text_of(message, "id") or str(index), *speaker, text, at)
 
 
@@ -368,24 +369,24 @@ def read_chatgpt(path: str) -> Iterator[ImportItem]:
             if not as_object(conversation).get("mapping"):
                 yield ImportProblem(f"{name}, conversation {index + 1}", "it has no messages")
                 continue
-            yield from _conversation(as_object(conversation), f"{name}, conversation {index + 1}")
+            yield from _chatgpt_turns(as_object(conversation), f"{name}, conversation {index + 1}")
 
 
-def _conversation(conversation: dict[str, Any], place: str) -> Iterator[ImportItem]:
+def _chatgpt_turns(conversation: dict[str, Any], location: str) -> Iterator[ImportItem]:
     session = text_of(conversation, "conversation_id", "id")
     if not session:
-        yield ImportProblem(place, "it has no id")
+        yield ImportProblem(location, "it has no id")
         return
-    started_at = seconds(conversation.get("create_time"))
+    started_at = to_epoch(conversation.get("create_time"))
     mapping, current = as_object(conversation.get("mapping")), text_of(conversation, "current_node")
-    for node_id, node in _branch(mapping, current if current in mapping else _newest_leaf(mapping), "parent"):
+    for node_id, node in _branch(mapping, current if current in mapping else _newest_chatgpt_leaf(mapping), "parent"):
         message = as_object(node.get("message"))
         speaker = _ROLES.get(text_of(message.get("author"), "role"))
         if speaker is None or _is_hidden(message):
             continue
         text = _chatgpt_text(as_object(message.get("content")))
         if text.strip():
-            at = seconds(message.get("create_time")) or started_at
+            at = to_epoch(message.get("create_time")) or started_at
             yield ImportedTurn(session, text_of(message, "id") or node_id, *speaker, text, at)
 
 
@@ -398,13 +399,13 @@ def _branch(nodes: Mapping[str, Any], leaf: str, parent: str) -> list[tuple[str,
     return list(nodes_by_id.items())[::-1]
 
 
-def _newest_leaf(mapping: dict[str, Any]) -> str:
+def _newest_chatgpt_leaf(mapping: dict[str, Any]) -> str:
     leaves = [id_ for id_, node in mapping.items() if not as_list(as_object(node).get("children"))]
-    return max(leaves, key=lambda id_: _time(mapping[id_]), default="")
+    return max(leaves, key=lambda id_: _chatgpt_time(mapping[id_]), default="")
 
 
-def _time(node: object) -> float:
-    return seconds(as_object(as_object(node).get("message")).get("create_time"))
+def _chatgpt_time(node: object) -> float:
+    return to_epoch(as_object(as_object(node).get("message")).get("create_time"))
 
 
 def _is_hidden(message: dict[str, Any]) -> bool:
@@ -418,11 +419,7 @@ def _chatgpt_text(content: dict[str, Any]) -> str:
     """The text; of a non-text part such as a picture, only its `text` field, if any."""
     if content.get("content_type", "text") not in _TEXT_TYPES:
         return ""
-    parts = [
-        part if isinstance(part, str) else text_of(part, "text")
-        for part in as_list(content.get("parts")) or [content.get("text")]
-    ]
-    return "\n".join(part for part in parts if part.strip())
+    return blocks_text(as_list(content.get("parts")) or [content.get("text")])
 
 
 # Claude.ai's export: `conversations.json`, in a zip; messages are in `chat_messages` or `messages`.
@@ -440,11 +437,11 @@ def read_claude_ai(path: str) -> Iterator[ImportItem]:
             if not session:
                 yield ImportProblem(f"{name}, conversation {number}", "it has no id")
                 continue
-            yield from _messages(as_object(conversation), session)
+            yield from _claude_ai_turns(as_object(conversation), session)
 
 
-def _messages(conversation: dict[str, Any], session: str) -> Iterator[ImportedTurn]:
-    started_at = seconds(conversation.get("created_at"))
+def _claude_ai_turns(conversation: dict[str, Any], session: str) -> Iterator[ImportedTurn]:
+    started_at = to_epoch(conversation.get("created_at"))
     messages = [
         as_object(value) for value in as_list(conversation.get("chat_messages") or conversation.get("messages"))
     ]
@@ -453,7 +450,7 @@ def _messages(conversation: dict[str, Any], session: str) -> Iterator[ImportedTu
         text = _claude_ai_text(message)
         if speaker is not None and text.strip():
             key = text_of(message, "uuid", "id") or str(index)
-            yield ImportedTurn(session, key, *speaker, text, seconds(message.get("created_at")) or started_at)
+            yield ImportedTurn(session, key, *speaker, text, to_epoch(message.get("created_at")) or started_at)
 
 
 def _visible_branch(messages: list[dict[str, Any]], leaf: str) -> list[dict[str, Any]]:
@@ -482,15 +479,17 @@ _SQLITE_HEADER: Final = b"SQLite format 3\0"
 
 def read_claude_mem(path: str) -> Iterator[ImportItem]:
     """Every observation and every session summary, as a fact of its project."""
-    with opened(path) as file:
+    with open_regular_file(path) as file:
         if file.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:
-            raise BadInput(f"{path} is not an SQLite database.", remedy="Name claude-mem.db, usually in ~/.claude-mem.")
+            raise BadInput(
+                f"{path} is not an SQLite database.", remedy="Give the path of claude-mem.db, usually in ~/.claude-mem."
+            )
     try:
         connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
         try:
             connection.row_factory = sqlite3.Row
-            yield from _observations(connection)
-            yield from _summaries(connection)
+            yield from _claude_mem_observations(connection)
+            yield from _claude_mem_summaries(connection)
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -499,49 +498,51 @@ def read_claude_mem(path: str) -> Iterator[ImportItem]:
         ) from error
 
 
-def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
+def _claude_mem_rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
     """The rows of a table with the columns that exist; nothing if there is no such table."""
     columns = [str(row["name"]) for row in connection.execute(f"PRAGMA table_info({table})")]
     if columns:
-        for row in connection.execute(f"SELECT * FROM {table} ORDER BY rowid"):  # noqa: S608 (named below)
+        for row in connection.execute(f"SELECT * FROM {table} ORDER BY rowid"):  # noqa: S608 (table is a literal of this module)
             yield dict(row)
 
 
-def _observations(connection: sqlite3.Connection) -> Iterator[ImportItem]:
-    for row in _rows(connection, "observations"):
-        place = f"observations {row.get('id')}"
+def _claude_mem_observations(connection: sqlite3.Connection) -> Iterator[ImportItem]:
+    for row in _claude_mem_rows(connection, "observations"):
+        location = f"observations {row.get('id')}"
         fields = [_claude_mem_text(row, name) for name in ("title", "subtitle", "narrative")]
         body = "\n".join(field for field in fields if field) or _claude_mem_text(row, "text")
         facts = [fact for fact in as_list(_parse_json(row.get("facts"))) if isinstance(fact, str) and fact not in body]
         text = "\n".join([body, *facts]).strip()
         if not text:
-            yield ImportProblem(place, "it has no text")
+            yield ImportProblem(location, "it has no text")
             continue
         kind: ImportedKind = "decision" if row.get("type") == "decision" else "fact"
-        yield _claude_mem_memory(row, "observations", place, text, kind)
+        yield _claude_mem_memory(row, "observations", location, text, kind)
 
 
-def _summaries(connection: sqlite3.Connection) -> Iterator[ImportItem]:
-    for row in _rows(connection, "session_summaries"):
+def _claude_mem_summaries(connection: sqlite3.Connection) -> Iterator[ImportItem]:
+    for row in _claude_mem_rows(connection, "session_summaries"):
         parts = [
             f"{name.replace('_', ' ').capitalize()}: {value}"
             for name in _SUMMARY_FIELDS
             if (value := _claude_mem_text(row, name))
         ]
         if parts:
-            place = f"session_summaries {row.get('id')}"
-            yield _claude_mem_memory(row, "session_summaries", place, "\n".join(parts), "fact")
+            location = f"session_summaries {row.get('id')}"
+            yield _claude_mem_memory(row, "session_summaries", location, "\n".join(parts), "fact")
 
 
-def _claude_mem_memory(row: Mapping[str, Any], table: str, place: str, text: str, kind: ImportedKind) -> ImportedMemory:
+def _claude_mem_memory(
+    row: Mapping[str, Any], table: str, location: str, text: str, kind: ImportedKind
+) -> ImportedMemory:
     project = _claude_mem_text(row, "project")
-    at = seconds(row.get("created_at_epoch")) or seconds(row.get("created_at"))
+    at = to_epoch(row.get("created_at_epoch")) or to_epoch(row.get("created_at"))
     return ImportedMemory(
         key=f"{table}\0{row.get('id')}\0{row.get('created_at')}",
         text=text,
         kind=kind,
         at=at,
-        place=place,
+        place=location,
         subject=_claude_mem_text(row, "title"),
         project=(project,) if project else (),
     )
@@ -584,7 +585,7 @@ def read_gemini(path: str) -> Iterator[ImportItem]:
         session = next(
             (session_id for record in records if (session_id := text_of(record, "sessionId", "session_id"))), stem
         )
-        yield from _turns(session, _merge_updates(records))
+        yield from _gemini_turns(session, _merge_updates(records))
 
 
 def _merge_updates(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -603,11 +604,11 @@ def _merge_updates(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dic
     yield from messages.items()
 
 
-def _turns(session: str, messages: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[ImportedTurn]:
+def _gemini_turns(session: str, messages: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[ImportedTurn]:
     for key, message in messages:
         text = blocks_text(message.get("content"))
         if text.strip():
-            at = seconds(message.get("timestamp"))
+            at = to_epoch(message.get("timestamp"))
             yield ImportedTurn(session, key, *_GEMINI_ROLES[str(message["type"])], text, at)
 
 
@@ -629,45 +630,45 @@ def read_markdown(path: str) -> Iterator[ImportItem]:
         else [path]
     )
     if not paths:
-        raise BadInput(f"There is no Markdown file in {path}.", remedy="Name the folder of the notes.")
+        raise BadInput(f"There is no Markdown file in {path}.", remedy="Give the folder of the notes.")
     for file_path in paths:
         name = os.path.relpath(file_path, path) if is_folder else os.path.basename(file_path)
-        with opened(file_path) as file:
+        with open_regular_file(file_path) as file:
             raw = file.read(_MAX_MARKDOWN_BYTES + 1)
             at = os.fstat(file.fileno()).st_mtime
         if len(raw) > _MAX_MARKDOWN_BYTES:
             yield ImportProblem(file_path, "it is larger than 4 MB")
             continue
-        yield from _sections(raw.decode("utf-8-sig", "replace").splitlines(), name, max(0.0, at))
+        yield from _markdown_sections(raw.decode("utf-8-sig", "replace").splitlines(), name, max(0.0, at))
 
 
-def _sections(lines: Sequence[str], name: str, at: float) -> Iterator[ImportedMemory]:
+def _markdown_sections(lines: Sequence[str], name: str, at: float) -> Iterator[ImportedMemory]:
     """Each heading with the text below it; the titles of its parent headings give the subject."""
     above: list[tuple[int, str]] = []
     start, body, fence = _after_front_matter(lines), list[str](), ""
     first = start
     for number in range(start, len(lines)):
         line = lines[number]
-        mark = _FENCE.match(line)
-        if mark and not fence:
-            fence = mark[1]
-        elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+        fence_line = _FENCE.match(line)
+        if fence_line and not fence:
+            fence = fence_line[1]
+        elif fence_line and fence_line[1].startswith(fence) and not line.strip().strip(fence[0]):
             fence = ""
         heading = None if fence else _HEADING.match(line)
         if heading is None:
             body.append(line)
             continue
-        yield from _section(above, body, name, first, at)
+        yield from _markdown_section(above, body, name, first, at)
         level = len(heading[1])
         above = [
             *(heading_above for heading_above in above if heading_above[0] < level),
             (level, (heading[2] or "").strip()),
         ]
         body, first = [], number
-    yield from _section(above, body, name, first, at)
+    yield from _markdown_section(above, body, name, first, at)
 
 
-def _section(
+def _markdown_section(
     above: Sequence[tuple[int, str]], body: Sequence[str], name: str, line: int, at: float
 ) -> Iterator[ImportedMemory]:
     content = "\n".join(body).strip()
@@ -692,37 +693,37 @@ def _after_front_matter(lines: Sequence[str]) -> int:
 
 def read_mcp_memory(path: str) -> Iterator[ImportItem]:
     """Every observation of an entity and every relation, as a fact."""
-    with opened(path) as file:
+    with open_regular_file(path) as file:
         if path.endswith(".json"):
             graph = as_object(json_document(file, path))
             rows = [("entity", as_object(item)) for item in as_list(graph.get("entities"))]
             rows += [("relation", as_object(item)) for item in as_list(graph.get("relations"))]
             for number, (kind, row) in enumerate(rows, 1):
-                yield from _row({**row, "type": kind}, f"{path}, {kind} {number}")
+                yield from _mcp_memory_items({**row, "type": kind}, f"{path}, {kind} {number}")
             return
         for number, row in json_lines(file, path):
             if isinstance(row, ImportProblem):
                 yield row
             else:
-                yield from _row(as_object(row), f"{path}:{number}")
+                yield from _mcp_memory_items(as_object(row), f"{path}:{number}")
 
 
-def _row(row: dict[str, Any], place: str) -> Iterator[ImportItem]:
+def _mcp_memory_items(row: dict[str, Any], location: str) -> Iterator[ImportItem]:
     match row.get("type"):
         case "entity" if text_of(row, "name"):
             name = text_of(row, "name")
             for observation in as_list(row.get("observations")):
                 if isinstance(observation, str) and observation.strip():
                     yield ImportedMemory(
-                        key=f"{name}\0{observation}", text=f"{name}: {observation}", place=place, subject=name
+                        key=f"{name}\0{observation}", text=f"{name}: {observation}", place=location, subject=name
                     )
         case "relation" if text_of(row, "from") and text_of(row, "to"):
             source, target = text_of(row, "from"), text_of(row, "to")
             relation = text_of(row, "relationType").replace("_", " ") or "relates to"
             key = f"{source}\0{relation}\0{target}"
-            yield ImportedMemory(key=key, text=f"{source} {relation} {target}", place=place, subject=source)
+            yield ImportedMemory(key=key, text=f"{source} {relation} {target}", place=location, subject=source)
         case _:
-            yield ImportProblem(place, "it is neither an entity with a name nor a relation")
+            yield ImportProblem(location, "it is neither an entity with a name nor a relation")
 
 
 # mem0: the result of `get_all`, `{"results": [{"id", "memory", ...}]}`, or the bare list.
@@ -730,7 +731,7 @@ def _row(row: dict[str, Any], place: str) -> Iterator[ImportItem]:
 
 def read_mem0(path: str) -> Iterator[ImportItem]:
     """Every memory, as a fact."""
-    with opened(path) as file:
+    with open_regular_file(path) as file:
         for index, value in enumerate(json_elements(file, path)):
             rows = as_object(value).get("results", as_object(value).get("memories"))
             if rows is None:
@@ -741,14 +742,14 @@ def read_mem0(path: str) -> Iterator[ImportItem]:
             yield from (_mem0_memory(row, f"{path}, memory {n}") for n, row in enumerate(as_list(rows), 1))
 
 
-def _mem0_memory(row: object, place: str) -> ImportItem:
+def _mem0_memory(row: object, location: str) -> ImportItem:
     text = text_of(row, "memory", "text", "data", "content")
     if not text.strip():
-        return ImportProblem(place, "it has no field `memory`")
+        return ImportProblem(location, "it has no field `memory`")
     fields = as_object(row)
     id_ = text_of(row, "id", "hash") or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     topics = [topic for topic in as_list(fields.get("categories")) if isinstance(topic, str)]
-    at = seconds(fields.get("updated_at")) or seconds(fields.get("created_at"))
+    at = to_epoch(fields.get("updated_at")) or to_epoch(fields.get("created_at"))
     return ImportedMemory(key=id_, text=text, at=at, place=id_, subject=", ".join(topics))
 
 

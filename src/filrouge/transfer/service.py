@@ -1,7 +1,7 @@
 """Export and import: streams the store out, imports Filrouge's own exports, and imports other programs' data.
 
 Exports are read page by page, so a store of any size needs little memory. Our own export is restored under its
-original ids, each row once. An import is trusted as little as a web page (RELIABILITY 6) unless the user confirms it.
+original ids, each row once. An import is trusted as little as a web page unless the user confirms it.
 Secrets are redacted again, and forgotten content stays forgotten. A row that cannot be read is reported and counted;
 the others continue. Everything is written in small batches, so that other writers are not blocked.
 """
@@ -223,7 +223,7 @@ class ImportResult:
         return {**main_counts, "beside": counts, "threads_passed_over": self.skipped_threads, "problems": self.problems}
 
 
-def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> ImportResult:
+def import_filrouge_export(parts: Parts, exported: object, *, trusted: bool = False) -> ImportResult:
     """Import an export.
 
     Args:
@@ -238,10 +238,10 @@ def import_export(parts: Parts, exported: object, *, trusted: bool = False) -> I
     turns = [row.turn() for row in read_rows(result, content, "messages", MessageRow)]
     memories = [row.memory() for row in read_memories(parts.redact, result, content, StatementRow)]
     project_ids = add_projects(parts, result, projects)
-    clean_turns = [sanitise_turn(parts.redact, item, project_ids, trusted) for item in turns]
-    write_rows(parts.writer, result, "messages", clean_turns, _turn_writer(parts))
-    clean_memories = [sanitise_memory(parts.redact, item, project_ids, trusted) for item in memories]
-    write_rows(parts.writer, result, "memories", clean_memories, _memory_writer(parts))
+    sanitised_turns = [sanitise_turn(parts.redact, item, project_ids, trusted) for item in turns]
+    write_rows(parts.writer, result, "messages", sanitised_turns, _turn_writer(parts))
+    sanitised_memories = [sanitise_memory(parts.redact, item, project_ids, trusted) for item in memories]
+    write_rows(parts.writer, result, "memories", sanitised_memories, _memory_writer(parts))
     _link(parts, [item for item in memories if item.superseded_by])
     if result.counts["memories"]["added"]:
         write_briefs(parts, None, everywhere=True)
@@ -259,7 +259,10 @@ def check_header(exported: object) -> Mapping[str, Any]:
         raise BadInput("This is not a Filrouge export.", remedy="`filrouge export` writes one.")
     content = cast("Mapping[str, Any]", exported)
     if content[HEADER_KEY] != VERSION:
-        raise BadInput(f"This export has the version {content[HEADER_KEY]!r}, and {VERSION} can be read.")
+        raise BadInput(
+            f"This export has the version {content[HEADER_KEY]!r}, and {VERSION} can be read.",
+            remedy="Update Filrouge here, or export again with this version.",
+        )
     return content
 
 
@@ -365,10 +368,10 @@ def _memory_writer(parts: Parts) -> Callable[[Tx, Memory], Outcome | None]:
 
 def is_forgotten(tombstones: TombstoneFilter, tx: Tx, id_: str, text: str = "") -> bool:
     """True if the row was forgotten here, matched by its id or its text."""
-    stones = tombstones.stones
-    if stones is None or not Tombstones(tx).any():
+    hasher = tombstones.hasher
+    if hasher is None or not Tombstones(tx).any():
         return False
-    return bool(Tombstones(tx).of([stones.row(id_), *([stones.text(text)] if text else [])]))
+    return bool(Tombstones(tx).of([hasher.row(id_), *([hasher.text(text)] if text else [])]))
 
 
 def sanitise_turn(redact: Redactor, turn: Turn, project_ids: frozenset[str] | set[str], trusted: bool) -> Turn:
@@ -383,7 +386,7 @@ def sanitise_turn(redact: Redactor, turn: Turn, project_ids: frozenset[str] | se
 
 def sanitise_memory(redact: Redactor, memory: Memory, project_ids: frozenset[str] | set[str], trusted: bool) -> Memory:
     """The memory without secrets, in a known project or none, reduced to an observation unless trusted."""
-    clean = replace(
+    sanitised = replace(
         memory,
         text=redact(memory.text),
         value=redact(memory.value) if memory.value else memory.value,
@@ -391,9 +394,9 @@ def sanitise_memory(redact: Redactor, memory: Memory, project_ids: frozenset[str
         scope=replace(memory.scope, project=memory.scope.project if memory.scope.project in project_ids else None),
     )
     if trusted:
-        return clean
-    kind = "fact" if clean.kind in _KINDS_ONLY_THE_USER_STATES else clean.kind
-    return replace(clean, trust=TRUST_TOOL, kind=kind, key=None, value=None, pinned=False, mention_count=1)
+        return sanitised
+    kind = "fact" if sanitised.kind in _KINDS_ONLY_THE_USER_STATES else sanitised.kind
+    return replace(sanitised, trust=TRUST_TOOL, kind=kind, key=None, value=None, pinned=False, mention_count=1)
 
 
 # Import of a full export: also restores everything around messages and memories, so that nothing is placed, named or
@@ -419,9 +422,9 @@ def import_document(parts: Parts, exported: object, *, trusted: bool = False) ->
     """
     content = check_header(exported)
     if content.get("form") != FORM:
-        return import_export(parts, content, trusted=trusted)
+        return import_filrouge_export(parts, content, trusted=trusted)
     if not trusted:
-        return import_export(parts, _drop_sums(content))
+        return import_filrouge_export(parts, _drop_sums(content))
     return _FullImport(parts, content).result
 
 
@@ -455,16 +458,20 @@ class _FullImport:
     def _repository(self, tx: Tx) -> FullExportRepository:
         return FullExportRepository(tx, self._parts.analyser)
 
-    def _clean(self, row: BaseModel) -> dict[str, Any]:
-        """A row without secrets, in a known project or none."""
-        clean = cast("dict[str, Any]", _redact_json(self._parts.redact, row.model_dump()))
-        if clean.get("project_id") not in self._project_ids and "day" not in clean and "project_id" in clean:
-            clean["project_id"] = None
-        return clean
+    def _sanitise(self, row: BaseModel) -> dict[str, Any]:
+        """The fields of a row without secrets, in a known project or none."""
+        sanitised = cast("dict[str, Any]", _redact_json(self._parts.redact, row.model_dump()))
+        if (
+            sanitised.get("project_id") not in self._project_ids
+            and "day" not in sanitised
+            and "project_id" in sanitised
+        ):
+            sanitised["project_id"] = None
+        return sanitised
 
     def _threads(self) -> None:
         def write(tx: Tx, row: BaseModel) -> Outcome | None:
-            return None if self._has_tombstones else _outcome(self._repository(tx).add_thread(self._clean(row)))
+            return None if self._has_tombstones else _outcome(self._repository(tx).add_thread(self._sanitise(row)))
 
         self._write("threads", write)
 
@@ -477,8 +484,8 @@ class _FullImport:
             return "present"
         if turn.role != "tool":
             queue_vectors(tx, "turn", turn.id, parts.clock.now())
-        placement = self._clean(row.placed) if row.placed else None
-        decisions = [self._clean(decision) for decision in row.decisions]
+        placement = self._sanitise(row.placed) if row.placed else None
+        decisions = [self._sanitise(decision) for decision in row.decisions]
         if not (placement and self._repository(tx).place_turn(turn.id, placement, decisions)) and (
             placement or is_routed(turn)
         ):
@@ -504,7 +511,7 @@ class _FullImport:
     def _side_row(self, tx: Tx, table: SideTable, row: BaseModel) -> Outcome | None:
         if self._has_tombstones and table not in _TABLES_WITHOUT_TEXT:
             return None
-        return _outcome(self._repository(tx).add_side_row(table, self._clean(row)))
+        return _outcome(self._repository(tx).add_side_row(table, self._sanitise(row)))
 
 
 def _outcome(added: bool) -> Outcome:
@@ -548,11 +555,11 @@ def _redact_json(redact: Callable[[str], str], value: Any) -> Any:
 # and projects are kept. Old messages are processed after all other work (`capture.service`).
 #
 # Unless the user confirms that a file is their own, it has the trust of a web page and produces no rules or
-# instructions (RULE-3).
+# instructions.
 
 #: Rows per transaction, so that other writes get in between.
 _BATCH_MESSAGES: Final = 50
-_TRUSTED: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
+_CONFIRMED_TRUST: Final = {"user": TRUST_PROMPT, "assistant": TRUST_AGENT, "tool": TRUST_TOOL}
 #: Confidence of an observation, and of a statement that the user confirmed.
 _OBSERVED_CONFIDENCE, _CONFIRMED_CONFIDENCE = 0.6, 0.8
 _NAME_PREFIX: Final = re.compile(r"(?:name|origin|root|clone|path):")
@@ -587,7 +594,11 @@ class ImportPage:
 
 @dataclass(kw_only=True)
 class PageResult:
-    """Counts for a page by outcome: new, confirmed now, present, forgotten here, or of a disabled project."""
+    """Counts for a page by outcome.
+
+    The outcomes are `added`; `vouched`, stored before and confirmed by the user now; `present`; `forgotten` here; and
+    `off`, in a project without capture.
+    """
 
     turns: Counter[str] = field(default_factory=Counter[str])
     memories: Counter[str] = field(default_factory=Counter[str])
@@ -604,7 +615,7 @@ def import_page(parts: Parts, page: ImportPage) -> PageResult:
     disabled = frozenset(parts.readers.here(lambda tx: parts.settings(tx)).disabled_projects)
     for start in range(0, len(page.turns), _BATCH_MESSAGES):
         batch = [
-            (turn, _clean_text(parts.redact, parts.metrics, turn))
+            (turn, _redact_and_cut(parts.redact, parts.metrics, turn))
             for turn in page.turns[start : start + _BATCH_MESSAGES]
         ]
         result.turns.update(
@@ -619,7 +630,7 @@ def import_page(parts: Parts, page: ImportPage) -> PageResult:
     return result
 
 
-def _clean_text(redact: Redactor, metrics: Metrics, turn: ImportedTurn) -> str:
+def _redact_and_cut(redact: Redactor, metrics: Metrics, turn: ImportedTurn) -> str:
     """The turn's text, redacted and cut like a captured one."""
     cutter = TextCutter()
     text = cutter.clean_and_cut(turn.text, lambda piece: redact(strip_injected_blocks(piece)))
@@ -650,9 +661,9 @@ def _add_turns(
             if add_transcript_turn(parts.turns(tx), placed):
                 outcomes.append("added")
                 added.append(placed.id)
-            elif page.trusted and (vouched := parts.turns(tx).raise_trust(placed)):
+            elif page.trusted and (raised_id := parts.turns(tx).raise_trust(placed)):
                 outcomes.append("vouched")
-                added.append(vouched)
+                added.append(raised_id)
             else:
                 outcomes.append("present")
     queue_backfill(parts.clock, tx, added)
@@ -698,7 +709,7 @@ def _turn(page: ImportPage, imported: ImportedTurn, text: str, now: datetime, pr
         source=imported.source,
         text=text,
         at=at,
-        trust=_TRUSTED[imported.role] if page.trusted else TRUST_TOOL,
+        trust=_CONFIRMED_TRUST[imported.role] if page.trusted else TRUST_TOOL,
         skipped=skip_reason(text, imported.source),
     )
 
@@ -725,7 +736,7 @@ def _add_memories(parts: Parts, page: ImportPage, disabled: frozenset[str]) -> C
     ids = [*observed.values(), *confirmed.values()]
     existing = parts.readers.here(lambda tx: parts.memories(tx).some(ids))
 
-    def place_memories(tx: Tx) -> list[Memory]:
+    def build_memories(tx: Tx) -> list[Memory]:
         projects = _ProjectLookup(tx, parts.clock.now(), disabled)
         return [
             _memory(page, item, projects.id_of(item.project), parts.clock.now())
@@ -733,8 +744,8 @@ def _add_memories(parts: Parts, page: ImportPage, disabled: frozenset[str]) -> C
             if not projects.is_off(item.project) and (page.trusted or confirmed[item.key] not in existing)
         ]
 
-    memories = parts.writer.run_patient(place_memories)
-    result = import_export(
+    memories = parts.writer.run_patient(build_memories)
+    result = import_filrouge_export(
         parts, {HEADER_KEY: VERSION, "memories": list(map(memory_row, memories))}, trusted=page.trusted
     )
     counts = Counter({name: result.counts["memories"][name] for name in ("added", "present", "forgotten")})

@@ -25,8 +25,8 @@ from filrouge.maintenance.consolidation import ConsolidationRun, MemoryProgress
 from filrouge.maintenance.garden_service import (
     GARDEN,
     ConsolidationRuns,
+    GardenSchedule,
     Merging,
-    Watch,
     compare_memories,
     is_idle,
     is_scheduled,
@@ -435,10 +435,10 @@ class Ahead:
 
 
 def test_the_watch_begins_a_run_once_nothing_was_captured_for_a_while(parts: Parts) -> None:
-    later = Watch(replace(parts, clock=Ahead(minutes=31)))
+    later = GardenSchedule(replace(parts, clock=Ahead(minutes=31)))
     assert later.check() is None  # nothing was ever captured
     spoken(parts, 1)
-    assert Watch(parts).check() is None
+    assert GardenSchedule(parts).check() is None
     begun = later.check()
     assert begun is not None
     found = parts.readers.here(lambda tx: ConsolidationRuns(tx).get(begun))
@@ -449,7 +449,7 @@ def test_the_watch_begins_a_run_once_nothing_was_captured_for_a_while(parts: Par
 def test_where_nothing_was_to_be_done_the_watch_waits_until_something_is_captured(parts: Parts) -> None:
     spoken(parts, 1)
     tended(parts)
-    watch = Watch(replace(parts, clock=Ahead(hours=13)))
+    watch = GardenSchedule(replace(parts, clock=Ahead(hours=13)))
     assert watch.check() is None
     known(parts, CACHE, CACHE.upper())
     assert watch.check() is None

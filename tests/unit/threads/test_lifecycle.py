@@ -16,7 +16,7 @@ from filrouge.threads.upkeep import (
     TRANSITIONS,
     Act,
     apply_act,
-    sweep,
+    due_transitions,
     weight_at,
 )
 
@@ -55,7 +55,7 @@ def test_a_thread_that_was_woken_is_not_suspended_again_the_next_day() -> None:
     woken = apply_act(thread(state="archived", weight=0.1), "reactivate", NOON + timedelta(days=30))
 
     assert (woken.state, woken.weight) == ("active", MIN_REACTIVATED_WEIGHT)
-    assert sweep([woken], NOON + timedelta(days=31)) == ()
+    assert due_transitions([woken], NOON + timedelta(days=31)) == ()
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -74,11 +74,11 @@ def test_a_thread_that_another_took_in_makes_no_more_moves() -> None:
     with pytest.raises(BadInput, match="merged") as raised:
         apply_act(gone, "reopen", NOON)
     assert "b" in raised.value.remedy
-    assert sweep([gone], NOON + timedelta(days=99)) == ()
+    assert due_transitions([gone], NOON + timedelta(days=99)) == ()
 
 
 def test_a_machine_that_was_off_for_weeks_catches_up_in_one_sweep() -> None:
-    suspend, archive = sweep([thread()], NOON + timedelta(days=30))
+    suspend, archive = due_transitions([thread()], NOON + timedelta(days=30))
 
     assert (suspend.act, archive.act) == ("suspend", "archive")
     assert weight_at(thread(), suspend.at) == pytest.approx(SUSPENDED_BELOW)
@@ -88,7 +88,7 @@ def test_a_machine_that_was_off_for_weeks_catches_up_in_one_sweep() -> None:
 def test_over_the_cap_the_lightest_are_suspended() -> None:
     threads = [thread(f"{number:02}", weight=0.2 + number / 100) for number in range(MAX_ACTIVE_THREADS["light"] + 2)]
 
-    assert [(move.thread_id, move.act) for move in sweep(threads, NOON, "light")] == [
+    assert [(move.thread_id, move.act) for move in due_transitions(threads, NOON, "light")] == [
         ("00", "suspend"),
         ("01", "suspend"),
     ]
@@ -115,9 +115,9 @@ def test_after_a_sweep_nothing_more_is_due(threads: list[tuple[ThreadState, floa
         )
         for number, (state, weight) in enumerate(threads)
     }
-    for move in sweep(known.values(), now, mode):
+    for move in due_transitions(known.values(), now, mode):
         assert move.at <= now
         known[move.thread_id] = apply_act(known[move.thread_id], move.act, move.at)
 
-    assert sweep(known.values(), now, mode) == ()
+    assert due_transitions(known.values(), now, mode) == ()
     assert sum(one.state == "active" for one in known.values()) <= MAX_ACTIVE_THREADS[mode]

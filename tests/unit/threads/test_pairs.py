@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.threads.assignment import Comparison, Exchange, compare_pairs, roots
+from filrouge.threads.assignment import Exchange, PairComparison, compare_pairs, roots
 
 BREAD = (
     "My sourdough starter of rye flour smells of vinegar",
@@ -21,19 +21,19 @@ TAXES = (
 def exchange(text: str, session: str = "s", reply: str = "") -> Exchange:
     return Exchange(
         session=session,
-        prompt=None,
-        with_reply=None,
+        prompt_vector=None,
+        vector_with_reply=None,
         prompt_roots=roots([text]),
         reply_roots=roots([reply]),
         prompt_chars=len(text),
     )
 
 
-def held(*given: Exchange) -> Comparison:
+def held(*given: Exchange) -> PairComparison:
     return compare_pairs(given, "words")
 
 
-def mean(found: Comparison, left: Sequence[int], right: Sequence[int]) -> float:
+def mean(found: PairComparison, left: Sequence[int], right: Sequence[int]) -> float:
     return float(np.mean([found.probabilities[one, other] for one in left for other in right if one != other]))
 
 

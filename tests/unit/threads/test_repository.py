@@ -119,14 +119,14 @@ def test_what_follows_a_prompt_ends_with_the_next_one() -> None:
     elsewhere = said(tx, "Hello.", session="other", role="assistant", seconds=1)
     second, last = said(tx, "And the schema?", seconds=3), said(tx, "It is fine.", role="assistant", seconds=4)
     put(tx, "a", first)
-    assert threads.place_followers(first) == 2
+    assert threads.place_following_turns(first) == 2
     assert threads.turns("a") == [first.id, reply.id, aside.id]
     assert threads.of_preceding_prompt(aside) == "a"
     assert threads.of_preceding_prompt(last) is None
     assert threads.of_session(second) == threads.of_session(last) == "a"
     assert threads.of_preceding_prompt(elsewhere) is None
-    assert threads.with_followers([first.id]) == sorted([first.id, reply.id, aside.id])
-    assert threads.with_followers([aside.id]) == [aside.id]
+    assert threads.with_following_turns([first.id]) == sorted([first.id, reply.id, aside.id])
+    assert threads.with_following_turns([aside.id]) == [aside.id]
 
 
 def test_of_more_turns_than_are_wanted_the_first_or_the_last_are_given() -> None:

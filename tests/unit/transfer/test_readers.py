@@ -15,7 +15,7 @@ import pytest
 from filrouge.capture.models import ImportedMemory, ImportedTurn, ImportItem, ImportProblem
 from filrouge.core.errors import BadInput
 from filrouge.transfer import importers
-from filrouge.transfer.importers import FORMATS, json_elements, seconds
+from filrouge.transfer.importers import FORMATS, json_elements, to_epoch
 from tests.support.exports import HELD, MADE, RULE, chat, edited, node
 
 
@@ -159,7 +159,7 @@ def test_an_export_that_was_cut_off_gives_what_stands_before_and_says_so(tmp_pat
     whole = json.dumps([chat(node("a", None, "user", f"Question {n}"), conversation_id=f"c{n}") for n in range(3)])
     path.write_text(whole[:-60], "utf-8")
     found: list[str] = []
-    with pytest.raises(BadInput, match="not JSON from there on"):
+    with pytest.raises(BadInput, match="not JSON from some point on"):
         found.extend(one.text for one in FORMATS["chatgpt"].read(str(path)) if isinstance(one, ImportedTurn))
     assert found == ["Question 0", "Question 1"]
 
@@ -175,7 +175,7 @@ def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_is_read_in_little_memory_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importers, "MAX_ELEMENT", 4 * 1024 * 1024)
+    monkeypatch.setattr(importers, "MAX_ELEMENT_LENGTH", 4 * 1024 * 1024)
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("conversations.json", "w") as file:
         file.write(b'[{"mapping": "')
@@ -203,9 +203,9 @@ def test_a_list_is_told_element_by_element_wherever_its_text_is_cut(step: int, m
 
 @pytest.mark.parametrize("given", [1735689600, 1735689600000.0, "2025-01-01T00:00:00Z", "2025-01-01"])
 def test_times_of_every_kind_become_seconds(given: object) -> None:
-    assert seconds(given) == 1735689600.0
+    assert to_epoch(given) == 1735689600.0
 
 
 @pytest.mark.parametrize("given", ["tomorrow", None, True, -5, float("nan"), float("inf"), {}])
 def test_what_is_no_time_is_none(given: object) -> None:
-    assert seconds(given) == 0.0
+    assert to_epoch(given) == 0.0

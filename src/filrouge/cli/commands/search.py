@@ -51,14 +51,14 @@ FILTERS: Final[Mapping[str, Any]] = {
 Filters = dict[str, Any]
 NO_FILTERS: Final[Filters] = {}
 Everything = Annotated[
-    bool, typer.Option("--all", help="Of every project, and unless it is filtered also what was superseded or binned.")
+    bool, typer.Option("--all", help="Every project; without filters, also superseded and binned memories.")
 ]
-In = Annotated[str, typer.Option("--in", help="turns, memories, threads, notes, or all but threads.")]
+Collection = Annotated[str, typer.Option("--in", help="turns, memories, threads, notes, or all but threads.")]
 Status = Annotated[str, typer.Option("--status", "-s", help="Of threads: active, suspended, archived or all.")]
 #: Values of `--kind`: the kinds of memories, and `turn`.
 KINDS = ("fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule", "turn")
 _NOTHING = "Nothing is known about that."
-_NOTHING_HERE = "Nothing is known of this project or of you yet. Other projects: filrouge facts --all"
+_NOTHING_HERE = "Nothing is known about this project or you yet. To see other projects: filrouge facts --all"
 
 
 def filtered(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -179,15 +179,21 @@ def search(
     limit: Limit = 10,
     project: Project = None,
     filters: Filters = NO_FILTERS,
-    collection: In = "all",
-    status: Status = "all",
+    collection: Collection = "all",
+    thread_status: Status = "all",
     json: Json = False,
 ) -> None:
     """Search the turns, memories and notes of all projects, or search threads."""
     check_choice("--mode", mode, ("text", "semantic", "hybrid"))
     check_choice("--in", collection, ("turns", "memories", "threads", "notes", "all"))
-    check_choice("--status", status, ("active", "suspended", "archived", "all"))
-    parameters: dict[str, Any] = {"q": query, "mode": mode, "limit": limit, "collection": collection, "status": status}
+    check_choice("--status", thread_status, ("active", "suspended", "archived", "all"))
+    parameters: dict[str, Any] = {
+        "q": query,
+        "mode": mode,
+        "limit": limit,
+        "collection": collection,
+        "status": thread_status,
+    }
     parameters |= filters
     found = ask(
         "GET", "/api/memory/search", query=parameters | ({"project": names_of_project(project)} if project else {})
@@ -336,7 +342,7 @@ def topics(
         output.show_json(found)
         return
     if found["nothing_known"]:
-        output.say("Nothing is known of what was discussed then.")
+        output.say("No conversation is known from that time.")
     output.table(
         ("First", "Last", "Conversations", "Vitality", "Title"),
         [
@@ -366,11 +372,11 @@ def timeline(
     if json:
         output.show_json(found)
         return
-    output.say_lines("Nothing is known of what was discussed." if found["nothing_known"] else found["text"])
+    output.say_lines("No conversation is known yet." if found["nothing_known"] else found["text"])
 
 
 def context(
-    prompt: Annotated[str, typer.Argument(help="What would be typed; nothing with --session-start.")] = "",
+    prompt: Annotated[str, typer.Argument(help="The prompt to try; leave it out with --session-start.")] = "",
     session_start: Annotated[bool, typer.Option("--session-start", help="What a session starts with.")] = False,
     opening: Annotated[str, typer.Option(help="How it starts: startup, resume, clear, compact or fork.")] = "startup",
     explain: Annotated[bool, typer.Option("--explain", help="Also list every candidate, in or out, and why.")] = False,
@@ -386,11 +392,11 @@ def context(
         raise BadInput("There is no prompt.", remedy="Give one, or --session-start.")
     check_choice("--opening", opening, ("startup", "resume", "clear", "compact", "fork"))
     names, directory = names_of_project(project), _directory(project)
-    if why := _why_hooks_are_off(tuple(names), directory):
+    if notice := _why_hooks_are_off(tuple(names), directory):
         if explain:
-            output.say(why)
+            output.say(notice)
         if json:
-            output.show_json({"context": "", "memories": [], "notes": [], "notices": [why], "candidates": []})
+            output.show_json({"context": "", "memories": [], "notes": [], "notices": [notice], "candidates": []})
         return
     body = {"project": names, "channel": host, "session_id": session, "cwd": directory}
     occasion = {"occasion": "start", "opening": opening} if session_start else {"prompt": prompt}

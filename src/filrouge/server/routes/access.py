@@ -115,7 +115,7 @@ async def tokens_revoke(token_id: TokenId, request: Request) -> dict[str, Any]:
     """Revoke a token or session. It is refused from now on."""
     parts = parts_of(request)
     revoked = await await_future(parts.writer.submit(lambda tx: repository.revoke_token(parts.clock, tx, token_id)))
-    cast("TokenCache", request.app.state.keys).clear()
+    cast("TokenCache", request.app.state.token_cache).clear()
     return revoked
 
 
