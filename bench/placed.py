@@ -94,9 +94,9 @@ def opened(home: str, embedding: str) -> Generator[tuple[Parts, ManualClock]]:
     clock = ManualClock()
     whole = wiring.start(home, environ={"FILROUGE_EMBEDDING_MODEL": embedding}, clock=clock)
     try:
-        whole.warming.join()
-        for watch in whole.watches:  # they would look by the machine's minutes
-            watch.stop()
+        whole.warm_up_thread.join()
+        for task in whole.periodic_tasks:  # they would look by the machine's minutes
+            task.stop()
         yield whole.parts, clock
     finally:
         whole.stop()

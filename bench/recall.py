@@ -142,7 +142,7 @@ def played(
     """The run's lines, each with the seconds that taking in one event of its store took."""
     home = tempfile.mkdtemp(prefix="filrouge-recall-")
     clock = ManualClock(max(one.at for one in store.said) + timedelta(minutes=1))
-    running = wiring.start(home, environ={"FILROUGE_EMBEDDING_MODEL": embedder}, clock=clock, makers=makers)
+    running = wiring.start(home, environ={"FILROUGE_EMBEDDING_MODEL": embedder}, clock=clock, embedder_factories=makers)
     parts = running.parts
     try:
         began = time.perf_counter()

@@ -91,7 +91,7 @@ def said(sentences: Sequence[str], number: int) -> Turn:
 
 
 def fill(home: str, sentences: Sequence[str], vectors: Vectors, known: Known) -> dict[str, float]:
-    parts = wiring.build(home, environ=ENVIRON, clock=SystemClock(), makers={"known": lambda: known})
+    parts = wiring.build(home, environ=ENVIRON, clock=SystemClock(), embedder_factories={"known": lambda: known})
     parts.readers.close()
     parts.writer.close()
     database, begun, size = Database(os.path.join(home, DATABASE)), time.perf_counter(), 0
@@ -123,7 +123,7 @@ def megabytes() -> float:
 
 def measure(home: str, asked: Sequence[str], known: Known, truth: Mapping[str, Any], size: int) -> dict[str, Any]:
     begun = time.perf_counter()
-    running = wiring.start(home, environ=ENVIRON, makers={"known": lambda: known})
+    running = wiring.start(home, environ=ENVIRON, embedder_factories={"known": lambda: known})
     ready = round(time.perf_counter() - begun, 2)
     parts = running.parts
     vectors_ready = waited(parts.vectors.ready.is_set, begun)

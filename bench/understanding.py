@@ -37,7 +37,7 @@ from update_pairs import Crowd, Judged, Pair
 
 from filrouge.capture.models import Turn
 from filrouge.core.scope import Scope
-from filrouge.extraction.decide import Rule, decide
+from filrouge.extraction.decide import Check, decide
 from filrouge.extraction.heuristics import extract
 from filrouge.extraction.model_answers import is_supported
 from filrouge.memories.models import Add, Memory, Neighbour, Statement, Update
@@ -115,9 +115,9 @@ def proved(places: Sequence[str], told: update_pairs.Told) -> dict[str, Any]:
 
 def ablation(parts: Parts, found: Sequence[Pair]) -> dict[str, dict[str, Any]]:
     """Correct and wrong supersedes of the pairs, decided in memory, with one part left out at a time."""
-    rules: tuple[Rule, ...] = get_args(Rule)
+    checks: tuple[Check, ...] = get_args(Check)
     plain = {"everything": _decided(parts, found)}
-    less = {f"without {rule}": _decided(parts, found, without=frozenset({rule})) for rule in rules}
+    less = {f"without {check}": _decided(parts, found, without=frozenset({check})) for check in checks}
     return (
         plain
         | less
@@ -129,7 +129,7 @@ def ablation(parts: Parts, found: Sequence[Pair]) -> dict[str, dict[str, Any]]:
 
 
 def _decided(
-    parts: Parts | None, found: Sequence[Pair], *, without: frozenset[Rule] = frozenset(), claimed: bool = True
+    parts: Parts | None, found: Sequence[Pair], *, without: frozenset[Check] = frozenset(), claimed: bool = True
 ) -> dict[str, Any]:
     right = wrong = pairs = 0
     for pair in found:
@@ -140,14 +140,14 @@ def _decided(
     return {"pairs": pairs, "right": right, "wrong": wrong}
 
 
-def _alone(parts: Parts | None, pair: Pair, without: frozenset[Rule], claimed: bool) -> list[tuple[str, str]]:
+def _alone(parts: Parts | None, pair: Pair, without: frozenset[Check], claimed: bool) -> list[tuple[str, str]]:
     """The supersedes of an old message's memory by a new message's, in one pair."""
     live: list[tuple[Memory, int]] = []
     done: list[tuple[str, str]] = []
     for number, text in pair.messages:
         for statement in extract(_prompt(text), with_claims=claimed):
             near = [Neighbour(memory=m, similarity=_similarity(parts, statement.text, m.text)) for m, _ in live]
-            decision = decide(statement, near, without=without)
+            decision = decide(statement, near, skip_checks=without)
             if isinstance(decision, Update):
                 gone = [one for one in live if one[0].id in decision.old_ids]
                 done += [(m.text, statement.text) for m, n in gone if n in pair.old and number in pair.new]

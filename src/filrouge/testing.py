@@ -206,7 +206,12 @@ def running(
     chosen = {"FILROUGE_EMBEDDING_MODEL": embedding} if embedding else {}
     _begin(home)
     whole = wiring.start(
-        home, environ={**chosen, **(environ or {})}, clock=SystemClock(), makers=makers, panel=panel, pace=pace
+        home,
+        environ={**chosen, **(environ or {})},
+        clock=SystemClock(),
+        embedder_factories=makers,
+        panel=panel,
+        pace=pace,
     )
     try:
         yield whole.parts

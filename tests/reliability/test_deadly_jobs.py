@@ -40,7 +40,7 @@ class Deadly(StableHash):
             signal.raise_signal(signal.SIGSEGV)
         return super().passages(texts)
 
-running = wiring.start(home, clock=Later(), makers={"hashing": Deadly}, environ=dict(os.environ))
+running = wiring.start(home, clock=Later(), embedder_factories={"hashing": Deadly}, environ=dict(os.environ))
 at = running.parts.clock.now().timestamp()
 events = [Event(f"e{n}", "codex", "reply", "s", at, f"k{n}", "", (), "", "", {"text": t}) for n, t in enumerate(texts)]
 store_events(running.parts, events).result(60)

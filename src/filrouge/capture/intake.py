@@ -1,9 +1,8 @@
-"""Intake: cleaning an event, splitting it into turns, and filtering turns that are not worth analysing (CAP-5).
+"""Intake: cleaning an event, splitting it into turns, and filtering turns that extraction skips.
 
 Every event is cleaned again in the daemon (complete redaction, injected blocks removed, size limits), because events
 also come from programs that do not use the hook. A filtered turn is still stored verbatim and can be found; it only
-skips extraction and threads. A short turn is kept if it says something: "The port is 9443 now" is 20 characters and
-worth more than most pages.
+skips extraction and threads. A short turn is read if it has a value or a telling word, such as "The port is 9443 now".
 
 Pure: no database, no file.
 """
@@ -49,8 +48,8 @@ from filrouge.capture.redact import (
     mark,
     names_algorithm,
     redact_assignments,
-    redact_spoken,
-    without_blocks,
+    redact_prose,
+    without_private_material,
 )
 from filrouge.capture.secret_rules import RULES
 from filrouge.core import lazy_re as re
@@ -67,20 +66,20 @@ from filrouge.extraction.vocabulary import fold
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-MIN_PROMPT_CHARS: Final = 50
-_WORDS: Final = re.compile(r"[^\W_]")
+MIN_TURN_CHARS: Final = 50
+_WORD_CHARACTER: Final = re.compile(r"[^\W_]")
 #: Sources checked for small talk; a tool that prints "done" is merely short.
 _CONVERSATION: Final = frozenset({"prompt", "reply"})
 _MAX_SMALL_TALK_CHARACTERS: Final = 90
 
-_ACKNOWLEDGED: Final = (
+_ACKNOWLEDGEMENTS: Final = (
     r"ok(?:ay|ey)?|k|kk|oui|non|si|yes|yep|yeah|yup|no|nope|nah|d'accord|dac|entendu|compris|bien|tres bien|bon|merci(?: beaucoup| bien| encore| a toi)?|thanks?(?: you)?(?: so much| a lot| again| anyway)?"
     r"|thx|ty|gracias|muchas gracias|de nada|vale|claro|perfecto|genial|super|parfait|nickel|top|cool|nice|great|good|perfect|awesome|excellent|done|fine|sure|right|exactly|indeed|voila|exact|exactement"
     r"|continue[sz]?|go on|go ahead|proceed|next|suivant|vas-y|allez|allons-y|lol|haha|mdr|hi|hello|hey|salut|bonjour|bonsoir|coucou|hola|bye|ciao|a plus|a demain|adios|hasta luego|see you|see you later|good (?:morning|night|evening|afternoon|job|work)"
     r"|bonne (?:nuit|journee|soiree)|well done|nice work|bravo|never ?mind|np|no problem|no worries|pas de (?:souci|probleme)|de rien|stop|wait|attends|please|stp|svp|s'il te plait|it works|ca marche|c'est bon|c'est parfait|that's (?:perfect|great|it|all)|works|approved|lgtm|ship it"
     r"|very|much|too|anyway|beaucoup|alors|donc|so|and|et|y|to(?:o|day)?|me|you|toi|all|now|it|is|that|this|for|the|help|work|job|mate|man|really|again|tout|le monde"
 )
-_SMALL_TALK: Final = re.compile(rf"(?:(?:{_ACKNOWLEDGED})(?:[\s,.!;:)(-]+|$))+")
+_SMALL_TALK: Final = re.compile(rf"(?:(?:{_ACKNOWLEDGEMENTS})(?:[\s,.!;:)(-]+|$))+")
 _CHAT: Final = re.compile(
     r"\b(?:did you sleep|sleep well|bien dormi|going for (?:a |lunch|dinner)|prendre un cafe|coffee|back in (?:a|an)|brb|bon (?:week-end|appetit|cafe)|have a (?:nice|good)|see you)\b"
 )
@@ -88,7 +87,7 @@ _TOOL_NOISE: Final = re.compile(
     r'^\s*[\[{].*"(?:filePath|newTodos|oldTodos|continue|tool_use_id|toolUseResult|interrupted|suppressOutput|structuredPatch)"\s*:',
     re.DOTALL,
 )
-#: Words that make a short turn worth reading (RULINGS 23): rules, corrections, decisions, names, preferences, facts.
+#: Words that make a short turn worth reading: rules, corrections, decisions, names, preferences, facts.
 _SIGNIFICANT: Final = re.compile(
     r"\b(?:always|never|must|don't|do not|only|prefer|avoid|rule|remember|forget|from now on|instead|not|no longer|any ?more|actually|correction|moved|switched|renamed|replaced|dropped|migrated|decided|chose|picked|went with|going with|use|uses|settled|agreed|back to"
     r"|my name|call me|i'm|i am|i prefer|i like|i hate|answer|reply|because|caused|fixed|owns|maintains|no \w+ (?:in|without)"
@@ -98,8 +97,8 @@ _SIGNIFICANT: Final = re.compile(
 
 
 def skip_reason(text: str, source: SourceType) -> str:
-    """Return why extraction skips a turn; empty if the turn is to be analysed."""
-    if not _WORDS.search(text):
+    """Return why extraction skips a turn; empty if it reads the turn."""
+    if not _WORD_CHARACTER.search(text):
         return "punctuation only" if text.strip() else "empty"
     if written_by_host(text):
         return "written by the host"
@@ -108,7 +107,7 @@ def skip_reason(text: str, source: SourceType) -> str:
     plain = " ".join(fold(text[:400]).split())
     if source in _CONVERSATION and len(text) <= _MAX_SMALL_TALK_CHARACTERS and _is_small_talk(plain):
         return "small talk"
-    if len(text.strip()) < MIN_PROMPT_CHARS and not _is_worth_reading(text.strip(), plain):
+    if len(text.strip()) < MIN_TURN_CHARS and not _is_worth_reading(text.strip(), plain):
         return "too short"
     return ""
 
@@ -134,7 +133,7 @@ _MAX_WORD_CHARACTERS: Final = 2000
 
 @dataclass(slots=True)
 class CutCounts:
-    """Counts of what was cut from events.
+    """Counts of what was cut from events because of their size.
 
     Attributes:
         events: events of which anything was cut.
@@ -148,10 +147,10 @@ class CutCounts:
 
 
 def clean_event(event: Event, redact: Redactor, counts: CutCounts | None = None) -> Event:
-    """Return the event without secrets and injected blocks, cut to the size limits of the hook.
+    """Return the event without secrets and injected blocks, truncated to the size limits of the hook.
 
     Args:
-        counts: is updated with what was cut.
+        counts: is updated with what was truncated.
     """
     # Slightly more than the hook allows, so that the hook's own marks are not cut.
     pruner = Pruner(MAX_VALUES + MARK_TOLERANCE)
@@ -324,7 +323,7 @@ _MIN_ENTROPY_BITS = 3.6
 
 def redact_completely(text: str) -> str:
     """Return the text without secrets and private passages: everything that `redact` cuts, and more."""
-    return apply_until_stable(text, _complete_once)
+    return apply_until_stable(text, _redact_completely_once)
 
 
 def _compile(pattern: str) -> _Pattern:
@@ -349,16 +348,16 @@ _COMPILED: Final = tuple(
 _RANDOM_NEAR_KEYWORD_RE2: Final = _compile(_RANDOM_NEAR_KEYWORD)
 
 
-def _complete_once(text: str) -> str:
-    text = without_blocks(text.encode("utf-8", "replace").decode("utf-8"))
+def _redact_completely_once(text: str) -> str:
+    text = without_private_material(text.encode("utf-8", "replace").decode("utf-8"))
     lowered = text.lower()
     for folded, hints, pattern, cut in _COMPILED:
-        where = lowered if folded else text
+        haystack = lowered if folded else text
         for hint in hints:
-            if hint in where:
+            if hint in haystack:
                 text = pattern.sub(cut, text)
                 break
-    text = redact_spoken(redact_assignments(text, mark), mark)
+    text = redact_prose(redact_assignments(text, mark), mark)
     has_keyword = any(hint in lowered for hint in (*HINTS, "auth", "signature"))
     return _RANDOM_NEAR_KEYWORD_RE2.sub(_cut_random, text) if has_keyword else text
 

@@ -1,4 +1,4 @@
-"""Conversations that a program with its own agent loop delivers, and what the user states in them (API-9).
+"""Conversations that a program with its own agent loop delivers, and what the user states in them.
 
 Each message becomes the event that a hook would have reported: a prompt, a reply, a tool call. From there on it is
 handled like captured events: the same redaction, tombstones and capture switches, processed in the background.
@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from filrouge.capture.events import Event, EventKind, strip_injected_blocks
 from filrouge.capture.intake import build_turn
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, TRUST_TOOL, Role, SourceType, Turn
-from filrouge.capture.service import DeliveryReceipt, is_to_be_analysed, store_events
+from filrouge.capture.service import DeliveryResult, is_to_be_analysed, store_events
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput
 from filrouge.core.guard import on_failure
@@ -99,7 +99,9 @@ def store_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id
     captured = parts.readers.here(lambda tx: Analyses(tx, parts.analyser).turns(session)[0])
     session_scope = captured[-1].scope if captured else Scope(channel=session.host, session=session.id)
     user = user_id or (session_scope.user if captured else None)
-    stated_count = sum(one.kind in _PERSONAL for turn in turns if is_to_be_analysed(turn) for one in extract(turn))
+    stated_count = sum(
+        statement.kind in _PERSONAL for turn in turns if is_to_be_analysed(turn) for statement in extract(turn)
+    )
     if user is None:
         if stated_count:
             parts.metrics.count_lost_preferences("user_identifier_missing", stated_count)
@@ -188,18 +190,18 @@ class MessageEvents:
     events: list[Event] = field(default_factory=list[Event])
     owners: list[int] = field(default_factory=list[int])
 
-    def outcome(self, receipt: DeliveryReceipt) -> DeliveryCounts:
+    def outcome(self, result: DeliveryResult) -> DeliveryCounts:
         """Return the counts of new and known messages; a message that is not captured counts as neither."""
-        new_owners = {owner for owner, is_new in zip(self.owners, receipt.new, strict=True) if is_new}
+        new_owners = {owner for owner, is_new in zip(self.owners, result.new, strict=True) if is_new}
         captured_owners = {
-            owner for owner, project in zip(self.owners, receipt.projects, strict=True) if project is not None
+            owner for owner, project in zip(self.owners, result.projects, strict=True) if project is not None
         }
         return DeliveryCounts(accepted=len(new_owners), duplicates=len(captured_owners - new_owners))
 
 
 def deliver(
     parts: Parts, conversation: Conversation, messages: Sequence[Message]
-) -> tuple[MessageEvents, Future[DeliveryReceipt]]:
+) -> tuple[MessageEvents, Future[DeliveryResult]]:
     """Deliver messages, oldest first; the future completes once they are on disk, before they are processed."""
     result = message_events(parts.clock, parts.readers, conversation, messages)
     return result, store_events(parts, result.events)

@@ -1,12 +1,17 @@
 """Redaction of secrets and private passages, before text is sent or written anywhere.
 
-Three things are cut: text between `<private>` and `</private>` (to the end if it is never closed), secrets with a
-recognisable shape (`secret_rules`), and values that a keyword in English, French or Spanish assigns (`DB_PASSWORD=…`,
-`mot de passe : …`). Each becomes `[redacted:KIND]`. A keyword alone is not enough: prose about passwords, code that
-names a variable, hashes and paths stay.
+What is cut becomes `[redacted:KIND]`. The passes, in order, repeated until nothing changes, at most `MAX_ROUNDS` times:
 
-The hook runs this with the standard library's regex engine; the daemon runs `redact_complete` afterwards. Any text is
-accepted; nothing is raised.
+1. private material: text between `<private>` and `</private>` (to the end if it is never closed), private keys, and
+   the values of Kubernetes secrets;
+2. secrets with a recognisable shape (`secret_rules`);
+3. values that a keyword in English, French or Spanish assigns (`DB_PASSWORD=…`, `mot de passe : …`);
+4. secrets in sentences of any other form, found by a score.
+
+A keyword alone is not enough: prose about passwords, code that names a variable, hashes and paths stay.
+
+The hook runs this with the standard library's regex engine; the daemon runs `intake.redact_completely` afterwards. Any
+text is accepted; nothing is raised.
 
 Pure: no database, no file.
 """
@@ -24,11 +29,11 @@ from filrouge.capture.secret_rules import RULES, Rule
 
 # Secrets in free sentences of any grammar: "when it prompts, answer fishstick_09".
 #
-# `assignments` covers the forms that bind a value to a keyword. People use more forms than any list, so this pass
+# `redact_assignments` covers the forms that bind a value to a keyword. People use more forms than any list, so this pass
 # scores whole sentences. It adds what the sentence is about (a password, a login, a code) and how much a word looks
 # like a secret that someone chose or a machine made (letters, digits and signs mixed). A word is cut if the sum
 # reaches `MIN_SCORE`. Words that mix letters and digits for other reasons (versions, files, hosts, identifiers,
-# units) score 0. Standard library only; every pattern has bounded repetition, so the time is linear.
+# units) score 0. Standard library only. Sentences and words have a maximum length, so the time is linear.
 
 # ruff: noqa: E501, S105 (a pattern is read best on one line, and names no password)
 
@@ -75,14 +80,14 @@ _OTHER_CODE: Final = (
 
 
 #: Words right before a candidate that bind it to the cue.
-_BINDS: Final = (
+_BINDING_WORD_BEFORE: Final = (
     r"(?:[:=→]|=>|->|–|—|\bis|\bwas|'s|\bare|\bto|\bfrom|\bdesde|\bde|\bvaut|\bvale|\bc['’]est|\best|\bet (?:le|la) \w+|\bes|\bson|\bera|\ba|\bà|\ben|\bpar|\bpor|\bwith|\bavec|\bcon|\buse|\buses?d?|\banswer|\btype|\benter"
     r"|\bsend|\bput|\btapes?|\bcon|\bmets?|\bmetes?|\bescribe|\bteclea|\br[eé]ponds?|\benvoie|\bmanda|\bentre|\bpuse|\bpassword|\bpw|\bpwd|\bpass|\bmdp|\bpasse|\bcontrase(?:ñ|n)a|\bclave|\bpin|\bcode|\bc[oó]digo|\bpuk|\bpassphrase|\bcode[:,]?)[ \t]*(?:bien|just|always|toujours|siempre|actually|en fait|sólo|only|still)?[ \t]*[\"'`«“(*]{0,3}$"
 )
 
 
 #: Words right before a candidate that say to type it.
-_ANSWERS: Final = r"\b(?:answers?|types?|type in|enter|send|tu tapes|tapes?|r[eé]ponds?|envoie|mets|metes?|escribe|teclea|manda|responde)[ \t]*[\"'`«“(*]{0,3}$"
+_TYPING_VERB_BEFORE: Final = r"\b(?:answers?|types?|type in|enter|send|tu tapes|tapes?|r[eé]ponds?|envoie|mets|metes?|escribe|teclea|manda|responde)[ \t]*[\"'`«“(*]{0,3}$"
 
 
 #: A user name right before a candidate: "root / …", "admin puis …".
@@ -106,16 +111,18 @@ _CALLED_SECRET_DIRECTLY: Final = (
 
 
 #: Words shortly before a candidate that make it identify something else.
-_IDENTIFIES: Final = r"(?:\b(?:commit|hash|sha\d*|checksum|digest|id|ids|uuid|trace|span|build|version|v|ticket|issue|pr|mr|ref|rev|order|commande|pedido|tracking|suivi|seguimiento|invoice|facture|factura|siret|serial|s[eé]rie|sku|isbn|iban|model|mod[eè]le|modelo|branch|branche|rama|tag|file|fichier|archivo|fichero|host|server|serveur|servidor|user|username|utilisateur|usuario|login|ssid|port|puerto|line|ligne|l[ií]nea|row|room|salle|sala|error|erreur|status|function|fonction|funci[oó]n|class|method|variable|table|tabla|column|package|paquet|paquete|image|container|algorithm|algo\w*|cipher|regex|pattern|format|called|named|nomm[eé]e?|llamad[oa]|vs)|#|@)[ \t]*[\"'`«“(]?$"
+_OTHER_NOUN_BEFORE: Final = r"(?:\b(?:commit|hash|sha\d*|checksum|digest|id|ids|uuid|trace|span|build|version|v|ticket|issue|pr|mr|ref|rev|order|commande|pedido|tracking|suivi|seguimiento|invoice|facture|factura|siret|serial|s[eé]rie|sku|isbn|iban|model|mod[eè]le|modelo|branch|branche|rama|tag|file|fichier|archivo|fichero|host|server|serveur|servidor|user|username|utilisateur|usuario|login|ssid|port|puerto|line|ligne|l[ií]nea|row|room|salle|sala|error|erreur|status|function|fonction|funci[oó]n|class|method|variable|table|tabla|column|package|paquet|paquete|image|container|algorithm|algo\w*|cipher|regex|pattern|format|called|named|nomm[eé]e?|llamad[oa]|vs)|#|@)[ \t]*[\"'`«“(]?$"
 
 
 #: Keys that are no secret.
-_PUBLIC: Final = r"(?:public|cache|primary|foreign|sort|partition|idempotency|ssh)[- ](?:key|rsa|ed25519)[^\n]{0,30}$"
-_FILE: Final = r"(?i)(?:[\w@.-]*\.(?:pyi?|[jt]sx?|json[cl5]?|ya?ml|toml|md|rst|txt|sh|env|conf|cfg|ini|xml|html?|s?css|sql|log|csv|tsv|pdf|zip|t?gz|tar|java|rb|go|rs|php|cpp|hpp|exe|pem|key|crt|cer|lock|db|sqlite3?|com|org|net|io|fr|es|mx|ar|dev|local|lan|internal|test|example|app|tf|vue|kt|swift|ipynb|png|jpe?g|gif|svg|mp[34]|docx?|xlsx?|pptx?|service|target|socket)|\.?/.*|~/.*|.*/.*|.*\\.*|https?:.*|.*::.*|.*\(.*|.*[<>{}\[\]|].*|--?\w.*|\$.*|%.*|[\w.]+=.*|[\w.-]+:[\d.]+|#[0-9a-f]{3,8})$"
+_PUBLIC_KEY_BEFORE: Final = (
+    r"(?:public|cache|primary|foreign|sort|partition|idempotency|ssh)[- ](?:key|rsa|ed25519)[^\n]{0,30}$"
+)
+_FILE_OR_CODE: Final = r"(?i)(?:[\w@.-]*\.(?:pyi?|[jt]sx?|json[cl5]?|ya?ml|toml|md|rst|txt|sh|env|conf|cfg|ini|xml|html?|s?css|sql|log|csv|tsv|pdf|zip|t?gz|tar|java|rb|go|rs|php|cpp|hpp|exe|pem|key|crt|cer|lock|db|sqlite3?|com|org|net|io|fr|es|mx|ar|dev|local|lan|internal|test|example|app|tf|vue|kt|swift|ipynb|png|jpe?g|gif|svg|mp[34]|docx?|xlsx?|pptx?|service|target|socket)|\.?/.*|~/.*|.*/.*|.*\\.*|https?:.*|.*::.*|.*\(.*|.*[<>{}\[\]|].*|--?\w.*|\$.*|%.*|[\w.]+=.*|[\w.-]+:[\d.]+|#[0-9a-f]{3,8})$"
 
 
 #: Words with digits that are no secret: units, ordinals, versions, dates, hours, algorithms, machines, identifiers.
-_ORDINARY: Final = (
+_ORDINARY_WITH_DIGITS: Final = (
     r"(?i)(?:1password|[a-z+]+\d+\.\d+|c\+\+\d*|[a-z]{2}-[a-z]+-\d|(?:ctrl|alt|shift|cmd|super|meta)\+.*|[a-z]+-\d|[a-z-]+-\d+(?:px|em|rem|pt|ms|mb)|[~<>±+-]?\d[\d.,:/x-]*(?:[a-zµ°%€$£]{0,6})?|\d+[a-z]?-[a-z]+|[a-z]\.\d+|[a-z]\d{4}|(?:\d+[hms]){2,3}|v?\d+(?:\.\d+)+[\w.-]*|\d{1,2}h\d{0,2}|\d{4}-\d\d(?:-\d\d)?\S*|[tq]\d|h\d|[a-z]{1,2}\d{1,3}"
     r"|(?:user|test|tests|host|server|serv|srv|web|db|node|step|line|port|ticket|issue|task|case|version|build|prod|dev|stage|staging|box|app|api|vm|rack|room|page|site|client|team|level|layer|phase|part|sprint|worker|agent|pod|disk|eth|wlan|gpu|cpu|lot|item|file|img|image|table|col|row|field|param|arg|var|foo|bar|tab|slide|chapter|week|day|month|year|q|version|tier|type|mode|slot|zone|region|cluster|shard|replica|bucket|env|python|py|php|java|mysql|pg|postgres|redis|ubuntu|debian|centos|win|windows|macos|ios|android|node|npm|vue|angular|react|django|rails|laravel|symfony|spring|k|s|ec|sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|scrypt|iso|rfc|http|tls|ssl|ipv|wpa|ssh|rsa|ed|x|hmac|crc|mp|h|utilisateur|usuario|serveur|servidor|prueba|essai|salle|sala|piso|poste|puesto|fase|etapa|lote|equipo|cliente|raspi|rpi|esp|covid|web|log|cam|camera|switch|router|printer|nas|kb|mb|gb|tb)[_-]?\d{1,5}[a-z]?(?:[_-]\w{1,12}){0,2}"
     r"|rtx\d+|[a-z]+\d?[-_](?:v\d|id|ids|url|key|hash|token|field|file|name|type|count|len|length|policy|reset|expiry|ttl|env|enabled|test|tests|prod|dev|staging|db|api|server|service|client|user|admin|config)\d?)$"
@@ -131,17 +138,17 @@ _APP_PASSWORD: Final = r"(?:[a-z]{4}[- ]){3}[a-z]{4}$"
 
 
 #: `color.brand.500`, `InputType27`.
-_SPOKEN_DOTTED: Final = r"[a-z]+(?:\.[a-z0-9_-]{1,20})+$"
+_PROSE_DOTTED: Final = r"[a-z]+(?:\.[a-z0-9_-]{1,20})+$"
 _CAMEL: Final = r"[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\d{0,2}$"
 _KEY_GROUPS: Final = r"(?=(?:[\w]*\d[\w]*-[\w-]*){2})(?=.*\d)(?:[A-Za-z0-9]{3,8}-){2,7}[A-Za-z0-9]{3,8}$"
 _NUMBERED_WORDS: Final = r"[A-Za-z]{3,16}(?:[-_.][A-Za-z]{2,16}){1,4}[-_.]?\d{1,4}$"
 _HEX: Final = r"[0-9a-f]{16,128}$"
-_SPOKEN_SIGNS: Final = frozenset("!@#$^&*+=~?%")
+_PROSE_SIGNS: Final = frozenset("!@#$^&*+=~?%")
 
 
 #: Characters that mix with letters in a secret, and words that introduce one made of letters only.
 _SECRET_CHARACTERS: Final = tuple("0123456789@#$^&*+=~%")
-_SPOKEN_KEYWORD_STARTS: Final = ("pass", "mdp", "contrase", "clave", "phrase", "frase", "pw", "secret")
+_PROSE_KEYWORD_STARTS: Final = ("pass", "mdp", "contrase", "clave", "phrase", "frase", "pw", "secret")
 _NUMBER: Final = r"(?<![\w.,:/#@$€£+-])(\d{4,9}|\d{3}[ -]\d{3}|\d{2}(?:-\d{2}){2,3}|\d{4}#)(?![\w%€$£/:@]|[.,-]\d|[ ]?(?:ms|s|px|kb|mb|gb|km|kg|m|eur|euros?|dollars?|usd|requests?|rows?|users?|lines?|lignes|l[ií]neas|times|fois|veces|caracteres|caract[eè]res|characters|chars|combinations|iterations|rounds|bytes|octets|personnes|people|points?|ports?|minutes?|seconds?|secondes?|segundos|hours|jours|d[ií]as|days)\b)"
 _PHRASE_CUE: Final = r"(?:pass ?phrase|phrase (?:secr[eè]te|de passe)|frase (?:de paso|secreta|de luks))"
 
@@ -154,36 +161,36 @@ class Cue(NamedTuple):
     score: float
 
 
-def redact_spoken(text: str, mark: Callable[[str], str]) -> str:
-    """Return the text without the secrets in its sentences."""
-    return _replace_secrets(text, find_spoken(text), mark)
+def redact_prose(text: str, mark_of: Callable[[str], str]) -> str:
+    """Return the text without the secrets in its sentences; `mark_of` makes the mark of a kind."""
+    return _replace_secrets(text, find_in_prose(text), mark_of)
 
 
-def _replace_secrets(text: str, secrets: Iterable[tuple[int, int, str]], mark: Callable[[str], str]) -> str:
+def _replace_secrets(text: str, secrets: Iterable[tuple[int, int, str]], mark_of: Callable[[str], str]) -> str:
     """Return the text with each secret (start, end, kind) replaced by its mark; one that starts inside another is skipped."""
     parts, last_end = list[str](), 0
     for start, end, kind in secrets:
         if start >= last_end:
-            parts += [text[last_end:start], mark(kind)]
+            parts += [text[last_end:start], mark_of(kind)]
             last_end = end
     return "".join([*parts, text[last_end:]])
 
 
-def find_spoken(text: str) -> Iterator[tuple[int, int, str]]:
+def find_in_prose(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and mark kind of each secret, in order."""
-    folded = fold(text)
-    if not _may_hold_spoken(folded) or not _compiled(_ANY_CUE).search(folded):
+    folded = lower_keeping_length(text)
+    if not _may_hold_prose_secret(folded) or not _compiled(_ANY_CUE).search(folded):
         return
     for start, end in _sentences(text):
         yield from sorted(_find_in_sentence(text, folded, start, end))
 
 
-def _may_hold_spoken(folded: str) -> bool:
+def _may_hold_prose_secret(folded: str) -> bool:
     """Return False for most texts before any pattern is compiled.
 
     Compiling would cost the hook more than the rest of this pass.
     """
-    return any(map(folded.__contains__, _SECRET_CHARACTERS)) or any(map(folded.__contains__, _SPOKEN_KEYWORD_STARTS))
+    return any(map(folded.__contains__, _SECRET_CHARACTERS)) or any(map(folded.__contains__, _PROSE_KEYWORD_STARTS))
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -207,15 +214,15 @@ def _find_in_sentence(text: str, folded: str, start: int, end: int) -> Iterator[
             continue
         score += max((_cue_score(cue, first, last) for cue in cues), default=0.0)
         lowered = before.lower()
-        if _compiled(_ANSWERS).search(lowered):
+        if _compiled(_TYPING_VERB_BEFORE).search(lowered):
             score += 1.5
-        elif _compiled(_BINDS).search(lowered) or _compiled(_USER_NAME_BEFORE).search(lowered):
+        elif _compiled(_BINDING_WORD_BEFORE).search(lowered) or _compiled(_USER_NAME_BEFORE).search(lowered):
             score += 1.0
         if _compiled(_CALLED_SECRET_AFTER).match(after):
             score += 2.0
-        if _compiled(_IDENTIFIES).search(lowered):
+        if _compiled(_OTHER_NOUN_BEFORE).search(lowered):
             score -= 2.5
-        if _compiled(_PUBLIC).search(lowered) or _compiled(_SECRET_CUE).search(word.lower()):
+        if _compiled(_PUBLIC_KEY_BEFORE).search(lowered) or _compiled(_SECRET_CUE).search(word.lower()):
             score -= 3.0
         if score >= MIN_SCORE:
             yield first, last, "password"
@@ -238,14 +245,14 @@ def _cue_score(cue: Cue, first: int, last: int) -> float:
 
 def _find_words(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield candidates: words without surrounding quotes and marks; of `user:value` only the value."""
-    for found in _compiled(_TOKEN).finditer(text, start, end):
+    for found in _compiled(_PROSE_WORD).finditer(text, start, end):
         first, last = found.span()
         while first < last and text[first] in "\"'`«“(*¿¡":
             first += 1
         while last > first and text[last - 1] in "\"'`».,;:)”*]?…":
             last -= 1
         word = text[first:last]
-        pair = _compiled(_SPOKEN_PAIR).match(word)
+        pair = _compiled(_USER_BEFORE_VALUE).match(word)
         if pair:
             first += pair.end()
             word = text[first:last]
@@ -259,19 +266,19 @@ def _shape_score(word: str) -> float:
         return 0.0
     if _compiled(_APP_PASSWORD).match(word):
         return 3.5
-    if names_algorithm(word) or _compiled(_SPOKEN_DOTTED).match(word) or _compiled(_CAMEL).match(word):
+    if names_algorithm(word) or _compiled(_PROSE_DOTTED).match(word) or _compiled(_CAMEL).match(word):
         return 0.0
     if (
         len(word) > _MAX_WORD_CHARACTERS
         or _compiled(_UUID).match(word)
-        or _compiled(_FILE).match(word)
-        or _compiled(_ORDINARY).match(word)
+        or _compiled(_FILE_OR_CODE).match(word)
+        or _compiled(_ORDINARY_WITH_DIGITS).match(word)
     ):
         return 0.0
     if _compiled(_HEX).match(word):
         return 2.0
     letters, digits = sum(map(str.isalpha, word)), sum(map(str.isdigit, word))
-    signs = sum(character in _SPOKEN_SIGNS for character in word[:-1]) + (word[-1] in "!#$*+=~")
+    signs = sum(character in _PROSE_SIGNS for character in word[:-1]) + (word[-1] in "!#$*+=~")
     if letters and _compiled(_KEY_GROUPS).match(word):
         return 3.0
     if not letters or (not digits and not signs) or _compiled(_CONSTANT).match(word) or _is_address(word):
@@ -316,7 +323,7 @@ def _find_codes(text: str, folded: str, start: int, end: int) -> Iterator[tuple[
                 else folded[number.end() : cue.start()]
             )
             is_after_cue = cue.end() <= number.start()
-            if len(between) > (70 if is_after_cue else 60) or _compiled(_BREAK).search(between):
+            if len(between) > (70 if is_after_cue else 60) or _compiled(_UNRELATED_BETWEEN).search(between):
                 continue
             yield number.start(1), number.end(1), "code"
             break
@@ -338,7 +345,7 @@ def _find_phrases(text: str, folded: str, start: int, end: int) -> Iterator[tupl
             if (
                 word.start() > phrase_end + 1
                 or (word.start() > phrase_end and text[phrase_end] != " ")
-                or word[0] in _FUNCTION
+                or word[0] in _FUNCTION_WORDS
             ):
                 break
             phrase_end, word_count = word.end(), word_count + 1
@@ -350,14 +357,14 @@ _SECRET_CUE: Final = rf"\b(?:{_SECRET_WORDS})"
 _LOGIN_CUE: Final = rf"\b(?:{_LOGIN_WORDS})"
 _CODE_CUE: Final = rf"\b(?:{_CODE_CUE_WORDS})"
 _ANY_CUE: Final = rf"\b(?:{_SECRET_WORDS}|{_LOGIN_WORDS}|{_CODE_CUE_WORDS})"
-_TOKEN: Final = r"[^\s,;]{5,170}"
-_SPOKEN_PAIR: Final = r"[a-z][a-z0-9._-]{1,30}:(?=[^\s/:=]{6,})"
+_PROSE_WORD: Final = r"[^\s,;]{5,170}"
+_USER_BEFORE_VALUE: Final = r"[a-z][a-z0-9._-]{1,30}:(?=[^\s/:=]{6,})"
 _ADDRESS: Final = r"(?i)[\w.+-]{2,}@[\w-]+(?:\.[\w-]+)*$"
 _YEAR: Final = r"(?:19[5-9]\d|20[0-4]\d)$"
 
 
 #: Words between a cue and a number that start another clause, or say that the number counts or names something.
-_BREAK: Final = r"[;\n]|\b(?:port|line|ligne|l[ií]nea|error|status|http|year|version|id|ticket|issue|order|room|returns?|renvoie|devuelve|in|limit|after|every|max|min|than|step|art[ií]c(?:ulo|le)s?|art)\b"
+_UNRELATED_BETWEEN: Final = r"[;\n]|\b(?:port|line|ligne|l[ií]nea|error|status|http|year|version|id|ticket|issue|order|room|returns?|renvoie|devuelve|in|limit|after|every|max|min|than|step|art[ií]c(?:ulo|le)s?|art)\b"
 
 _PHRASE_FORM: Final = (
     rf"(?:{_PHRASE_CUE}|{_PASSWORDS})(?:,|(?: [\w'’]{{1,14}}){{0,5}}?(?::| (?:is|was|be|c['’]est|est|es|=)))[ ]{{1,2}}[\"'`«]?(?=([a-zà-ÿñ ]{{12,100}}))"
@@ -366,7 +373,7 @@ _PHRASE_FORM: Final = (
 
 _PHRASE_END: Final = r"[\"'`»]|[,.;\n]|$|[ ](?:and|et|y|then|puis|please|but|pero|mais)\b"
 
-_FUNCTION: Final = frozenset(
+_FUNCTION_WORDS: Final = frozenset(
     "the a an is are was be been not no too very never always still so and but or if when which that this these those it its we you they i in on at by with for from to of as than"
     " then stored saved used required needed kept sent shown hashed reset here there only must should can could would will please make add use check the"
     " le la les un une des du de est sont pas trop très toujours jamais et mais ou si quand qui que ce cette ces cet il elle on nous vous je tu au aux en dans par pour sur avec doit peut faut"
@@ -381,12 +388,12 @@ _FUNCTION: Final = frozenset(
 # before the keyword ("… is the password for", "use … as the password"). A word that can hardly be anything but a
 # secret (`Sun926!`, an irregular mix of cases) is cut anywhere in the sentence of a keyword.
 #
-# Finding a keyword proves little; most of this module recognises values that are not secrets. A password may be any
+# Finding a keyword proves little; most of this section recognises values that are not secrets. A password may be any
 # text, so a value is cut if the form leaves no doubt (`NAME=value`, quotes) or if it looks like a password (a digit
 # or a sign among letters). Keys and tokens are made by machines, so a value without a digit is not a token.
 # Placeholders (`changeme`, `<your-token>`) and references (`$TOKEN`, `settings.api_key`) stay.
 #
-# Every match starts at a fixed position with bounded repetition, so the time is linear in the text.
+# Every match starts at a fixed position, and values have a maximum length, so the time is linear in the text.
 
 Family = Literal["password", "made", "code", "login"]
 
@@ -473,7 +480,7 @@ _BLOCK: Final = r"[ \t]{0,4}:[ \t]{1,4}[|>][0-9+-]{0,2}[ \t]{0,4}(\r?\n|\\n)([ \
 #: `password: str = "…"`: the type is skipped.
 _TYPE_ANNOTATION: Final = r"[A-Za-z_][\w.\[\]|? ]{0,40}=[ ]{0,4}(?=[\"'])"
 _WORD: Final = r"(?:\([^()\n]{1,40}\)|(?:[^\s:=.,;!?(){}\[\]<>|\"→\\]|[.,:](?=[^\s\"'])){1,40})"
-_LINKS: Final = (
+_LINK_VERBS: Final = (
     r"is|are|was|were|be|been|becomes?|became|remains?|stays|has|reads|equals|est|sont|était|sera|serait|été|vaut"
     r"|c['’]est|reste|devient|devenu|es|son|era|fue|ser|será|sería|sea|sigue|queda|quedó|pasa|pasó|cambió"
 )
@@ -488,7 +495,7 @@ _FILLERS: Final = (
 #: `… of the shared box is`, `… (prod) :`, `…, c'est`: some words, and the link that ends them.
 _STATED: Final = (
     rf"((?:[ ]{{1,3}}{_WORD}){{0,8}}?)(?:[ ]{{0,3}}(?P<sign>:(?!:)|=|→|-{{1,2}}>|⇒)"
-    rf"|,?[ ]{{1,3}}(?:{_LINKS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}})(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
+    rf"|,?[ ]{{1,3}}(?:{_LINK_VERBS})(?:[ ]{{1,2}}(?:{_FILLERS})){{0,4}})(?=[ ]|:)[ ]{{0,2}}:?[ ]{{0,3}}"
 )
 #: `… of the box to`, after a word of change.
 _CHANGED_TO: Final = rf"((?:[ ]{{1,3}}{_WORD}){{0,6}}?)[ ]{{1,3}}(?:{_CHANGE_PREPOSITIONS})[ ]{{1,3}}"
@@ -510,7 +517,7 @@ _USER_AND_VALUE: Final = (
 )
 #: Nouns for a user with a password; after any other login word, a loose pair needs a stronger value.
 _CREDENTIALS: Final = r"identifiants?|creds|credenciales|credentials?|login|acc[eè]so?s?$"
-_CHANGES: Final = (
+_CHANGE_VERBS: Final = (
     r"\b(?:set|reset|chang|updat|rotat|replac|switch|put|mis|mets?|remis|modifi|remplac|pass[eé]|camb|puse|pon"
     r"|puest|actualiz|reemplaz|swap|moved the|mov[ií]|bascul|renouvel|renov|restablec|r[eé]initialis)"
 )
@@ -552,10 +559,10 @@ _QUOTED: Final = (
 _SETTING: Final = r"(?:[^\s\"'`\\;&]{1,100}|;(?!\s|$|[\w ]{1,40}=)|&(?![\w.-]{1,40}=)|\\(?![nrt\"'\\u])){1,8}"
 _BARE: Final = r"[^\s\"'`,;<>(){}|&\\]{3,400}"
 #: A bare value in a sentence: up to the next blank.
-_SPOKEN_VALUE: Final = r"[^\s\"`]{3,200}"
+_PROSE_VALUE: Final = r"[^\s\"`]{3,200}"
 
 #: Words that make a sentence describe the keyword instead of giving a value.
-_TOPIC: Final = (
+_DESCRIBING_WORDS: Final = (
     r"(?i)\b(?:algorithms?|algo|hash(?:ed|er|ing|es)?|types?|formats?|encod\w+|encrypt\w+|polic\w+|rules?|lengths?"
     r"|size|fingerprint"
     r"|files?|path|urls?|endpoints?|headers?|version|ids?|names?|limits?|counts?|fields?|columns?|errors?|issues?|fix"
@@ -563,7 +570,7 @@ _TOPIC: Final = (
     r"|reset)\b"
 )
 #: Numbers with a unit, dates, versions, file names, addresses, names of algorithms: they mix letters and digits too.
-_COMMON_VALUE: Final = (
+_ORDINARY_VALUE: Final = (
     r"(?i)(?:[~<>]?\d[\d.,:]*[a-z%µ/]{0,8}|\d{4}-\d\d-\d\d\S*|v?\d+(?:\.\d+)+\S*|[\w./-]+\.[a-z]{1,5}(?::\d+)*|\S*::\S*"
     r"|https?:.*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|(?:sha|md|hs|rs|es|aes|utf|base|oauth|argon|bcrypt|pbkdf|test|iso|rfc|http|ipv|llama|gpt)-?_?\d{1,4}"
@@ -572,9 +579,9 @@ _COMMON_VALUE: Final = (
 )
 _UUID: Final = r"(?i)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$"
 #: A short word with one or two digits: `step2`, `user12`. It may be a password, but is often an identifier.
-_NUMBERED: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
+_SHORT_NUMBERED_WORD: Final = r"(?:[A-Z]?[a-z]{0,12}|[A-Z]{1,8})[_-]?\d{1,2}$"
 #: `user_12`, `user:12`: an identifier.
-_COUNTED: Final = r"[a-z]{2,12}[:_]\d{1,4}$"
+_NUMBERED_IDENTIFIER: Final = r"[a-z]{2,12}[:_]\d{1,4}$"
 #: Endings of names that describe a secret without holding it.
 _METADATA_ENDINGS: Final = (
     r"(?i)(?:hash(?:ed)?|digest|file|path|dir|url|uri|name|id|ids|type|len|length|count|limit|policy|hint|field"
@@ -625,7 +632,7 @@ _SLASHED: Final = r"[\w.-]*(?:/[\w.-]*){1,9}$"
 #: `color.brand.500`
 _DOTTED: Final = r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]{1,20})+$"
 #: Words of a label or a message, which no pass phrase contains.
-_SENTENCE: Final = (
+_LABEL_WORDS: Final = (
     r"(?i)\b(?:is|are|was|be|must|should|your|you|the|an?(?= \w\w)|of|for|min|max|minimum|maximum|characters?"
     r"|caract[eè]res|caracteres|chars|digits|to|with|and|or|not|no|at|least|in|on|this|that|enter|forgot|please|new"
     r"|confirm"
@@ -642,9 +649,9 @@ _MAX_TOKEN_CHARACTERS: Final = 160
 
 #: A word of a sentence that may be a secret; trailing `.`, `-` and `_` are removed later.
 _CANDIDATE: Final = r"[A-Za-z0-9][A-Za-z0-9!@#$%^&*?+~_.-]{5,59}"
-_SIGNS: Final = frozenset("!@#$%^&*?~")
+_SECRET_SIGNS: Final = frozenset("!@#$%^&*?~")
 #: Package versions, tickets, users of hosts, units, key combinations, percent encoding, algorithms.
-_SIGNED: Final = (
+_ORDINARY_WITH_SIGNS: Final = (
     r"(?i)(?:[\w./-]+@[\^~]?v?\d[\w.+-]*|[a-z][\w.-]*@[a-z][\w.-]*|[a-z_-]+#\d+|\d[\d.]*[a-z]*[!?+%*]*|.*%[\da-f]{2}.*"
     r"|[a-z]*\d{0,2}[!?+*~]+|[a-z+]{1,2}\d{1,4}[!?]*)$"
 )
@@ -665,7 +672,7 @@ _OTHER_VALUE: Final = (
     r"|named|using|uses|file|branch|package|librar\w+|calls?)\b"
 )
 #: Words that describe a password without giving it: participles and adjectives by their endings, then others.
-_PREDICATE: Final = (
+_ADJECTIVE_OR_PARTICIPLE: Final = (
     r"(?:.*(?:ed|ing|able|ible|ful|less|ive|ous|ory|ary|ent|ant|ical|ional|ically|ally|ably|ibly|ently|antly"
     r"|ively|ously|edly|ully|ised|ized|proof"
     r"|[éèi]e?s?|ue?s?|oires?|ifs?|eux|euses?|elles?|els?|aires?|iques?"
@@ -695,7 +702,7 @@ _STRONG_WORDS: Final = r"pass?w|passphrase|mdp|mot|phrase|contrase|frase"
 _COPULA: Final = (
     r"(?:is|was|remains|est|était|c['’]est|reste|es|era|siendo|sigue siendo|still|toujours)[ ]{0,2}:?[ ]{0,3}$"
 )
-_CONTRACTED: Final = rf"['’]s(?:[ ]{{1,2}}(?:{_FILLERS})){{0,3}}[ ]{{1,2}}"
+_CONTRACTED_IS: Final = rf"['’]s(?:[ ]{{1,2}}(?:{_FILLERS})){{0,3}}[ ]{{1,2}}"
 
 
 class Assigned(NamedTuple):
@@ -719,32 +726,32 @@ class _Value(NamedTuple):
     quoted: bool
 
 
-def redact_assignments(text: str, mark: Callable[[str], str]) -> str:
-    """Return the text with every assigned secret replaced by `mark(kind)`."""
-    folded = fold(text)
-    return _replace_secrets(text, find_assigned(text, folded), mark) if _may_hold_assigned(text, folded) else text
+def redact_assignments(text: str, mark_of: Callable[[str], str]) -> str:
+    """Return the text with every assigned secret replaced by `mark_of(kind)`."""
+    folded = lower_keeping_length(text)
+    return _replace_secrets(text, find_assigned(text, folded), mark_of) if _may_hold_assigned(text, folded) else text
 
 
 def find_assigned(text: str, folded: str) -> Iterator[Assigned]:
-    """Yield every assigned secret in `text`, in order; `folded` is `fold(text)`."""
-    keyword, last_end = _compiled(_KEYWORD), 0
+    """Yield every assigned secret in `text`, in order; `folded` is `lower_keeping_length(text)`."""
+    keyword_pattern, last_end = _compiled(_KEYWORD), 0
     candidates: list[tuple[int, int]] | None = None
-    match = keyword.search(folded)
+    match = keyword_pattern.search(folded)
     while match is not None:
         position = match.end()
-        keyword_found = _keyword(folded, match)
-        for secret in _find_for_keyword(text, folded, keyword_found) if keyword_found is not None else ():
+        keyword = _read_keyword(folded, match)
+        for secret in _find_for_keyword(text, folded, keyword) if keyword is not None else ():
             if secret.start >= last_end:
                 yield secret
                 last_end = secret.end
                 position = max(position, last_end)
-        if keyword_found is not None and _stands_alone(text, folded, keyword_found):
+        if keyword is not None and _stands_alone(text, folded, keyword):
             candidates = _find_candidates(text) if candidates is None else candidates
-            for secret in _find_nearby(text, keyword_found, last_end, candidates) if candidates else ():
+            for secret in _find_nearby(text, keyword, last_end, candidates) if candidates else ():
                 yield secret
                 last_end = secret.end
                 position = max(position, last_end)
-        match = keyword.search(folded, position)
+        match = keyword_pattern.search(folded, position)
 
 
 def _may_hold_assigned(text: str, folded: str) -> bool:
@@ -753,7 +760,7 @@ def _may_hold_assigned(text: str, folded: str) -> bool:
     return any(hint in folded for hint in _HINTS_OF_DIGITS) and _compiled(r"\d|[a-z][A-Z]").search(text) is not None
 
 
-def fold(text: str) -> str:
+def lower_keeping_length(text: str) -> str:
     """Return the text in lower case, with the same length."""
     lowered = text.lower()
     if len(lowered) == len(text):
@@ -763,17 +770,17 @@ def fold(text: str) -> str:
 
 def kind_of(name: str) -> str:
     """Return the kind of secret that a field with this name holds."""
-    return "password" if _compiled(_PASSWORD_KEYWORDS).search(fold(name)) else "secret"
+    return "password" if _compiled(_PASSWORD_KEYWORDS).search(lower_keeping_length(name)) else "secret"
 
 
 def is_secret_field(name: str, value: str) -> bool:
     """Return True if a field with this name (a JSON key, a flag) makes `value` a secret."""
-    folded = fold(name)
+    folded = lower_keeping_length(name)
     if not _may_hold_assigned(value, folded):
         return False
-    keywords = [_keyword(folded, match) for match in _compiled(_KEYWORD).finditer(folded)]
-    last_keyword = [match for match in keywords if match is not None and match.family != "login"][-1:]
-    if not last_keyword or _is_other_name(name, folded, last_keyword[0]):
+    keywords = [_read_keyword(folded, match) for match in _compiled(_KEYWORD).finditer(folded)]
+    last_keyword = [keyword for keyword in keywords if keyword is not None and keyword.family != "login"][-1:]
+    if not last_keyword or _names_no_secret(name, folded, last_keyword[0]):
         return False
     family, value = last_keyword[0].family, value.strip()
     if last_keyword[0].word in ("pass", "clave", "pin") or family == "code":
@@ -786,7 +793,7 @@ def is_placeholder(value: str) -> bool:
     return value.startswith(_REFERENCES) or _compiled(_PLACEHOLDER).match(value) is not None
 
 
-def is_identifier(value: str) -> bool:
+def is_uuid(value: str) -> bool:
     """Return True for a UUID."""
     return _compiled(_UUID).match(value) is not None
 
@@ -802,8 +809,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
-    """Return the keyword with its qualifier; None if the match is another word."""
+def _read_keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
+    """Return the keyword of a match, with the words that make a code secret; None if the match is another word."""
     start, end, word = found.start(), found.end(), found[0]
     before = folded[start - 1 : start]
     if found.lastgroup == "password":
@@ -822,8 +829,8 @@ def _keyword(folded: str, found: re.Match[str]) -> _Keyword | None:
     return _Keyword(start, after.end(), "code", word) if after else None
 
 
-def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
-    """Return True if the keyword is part of another word (`tokenizer`), or of a name that holds no secret."""
+def _names_no_secret(text: str, folded: str, keyword: _Keyword) -> bool:
+    """Return True if the keyword is part of another word (`tokenizer`), or of a name of something not secret."""
     end = keyword.end
     text_after = text[end : end + 1]
     if text_after.isalpha() and not (text_after.isupper() and text[end - 1].islower()):
@@ -833,7 +840,7 @@ def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
     text_before = text[max(0, keyword.start - 10) : keyword.start]
     is_camel = text[keyword.start].isupper() and text_before[-1:].islower()
     if keyword.word == "pass" and text_before[-1:].isalpha() and not is_camel:
-        return _compiled(_KEYWORD_PREFIXES).search(fold(text_before)) is None
+        return _compiled(_KEYWORD_PREFIXES).search(lower_keeping_length(text_before)) is None
     rest_of_name = _compiled(_REST_OF_NAME).match(text, end)
     return (
         rest_of_name is not None
@@ -842,7 +849,7 @@ def _is_other_name(text: str, folded: str, keyword: _Keyword) -> bool:
 
 
 def _find_for_keyword(text: str, folded: str, keyword: _Keyword) -> Iterator[Assigned]:
-    """Yield the secrets that this keyword gives away."""
+    """Yield the secrets that this keyword names."""
     family = keyword.family
     rest = _compiled(_REST_OF_NAME).match(text, keyword.end)
     if rest is None:
@@ -850,7 +857,7 @@ def _find_for_keyword(text: str, folded: str, keyword: _Keyword) -> Iterator[Ass
     position = rest.end()
     if family == "login":
         value = _find_value_of_pair(text, keyword, position)
-    elif _is_other_name(text, folded, keyword):
+    elif _names_no_secret(text, folded, keyword):
         return
     else:
         value = _find_value_before(text, folded, keyword, family) or _find_bound_value(text, keyword, family, position)
@@ -858,12 +865,12 @@ def _find_for_keyword(text: str, folded: str, keyword: _Keyword) -> Iterator[Ass
         if value is None and keyword.word.startswith("credential"):
             value = _find_value_of_pair(text, keyword, position)
     if family == "made" and value is not None and text[keyword.end : keyword.end + 1] in ("s", "S"):
-        value = value if _is_random(text[value.start : value.end]) else None
+        value = value if _is_machine_made(text[value.start : value.end]) else None
     kind = "password" if family in ("password", "login") else "code" if family == "code" else "secret"
     while value is not None:
         yield Assigned(value.start, value.end, kind)
         following = _compiled(_FOLLOWING_VALUE).match(text, value.end)
-        value = _match_spoken(text, following.end(), family) if following else None
+        value = _match_in_prose(text, following.end(), family) if following else None
 
 
 # --- the forms --------------------------------------------------------------------------------------------------------
@@ -933,18 +940,18 @@ def _find_setting_value(text: str, keyword: _Keyword, sign: re.Match[str], famil
     if (not is_line and text[value.end : value.end + 1] in ("(", "[", "{")) or is_placeholder(word):
         return None
     if family == "code" or (keyword.word in ("pass", "passe", "pw", "clave") and not has_no_spaces):
-        spoken_value = _match_spoken(text, sign.end(), family)
-        return spoken_value if spoken_value is not None else None
+        prose_value = _match_in_prose(text, sign.end(), family)
+        return prose_value if prose_value is not None else None
     if family == "made":
-        return value if _is_token(word, strict=has_no_spaces) else None
+        return value if _may_be_token(word, strict=has_no_spaces) else None
     if is_line and sign[1] == "=" and not _compiled(_CODE_EXPRESSION).match(word):
         return value
     if _compiled(_CODE_EXPRESSION).match(word):
         alone = is_line or _compiled(r"(?:^|\n)[ \t-]*$").search(text, max(0, start - 12), start) is not None
-        return value if alone and _ends_line(text, value.end) and _is_word(word) else None
-    if _looks_like_secret(word, "password") or (has_no_spaces and not _compiled(_NUMBERED).match(word)):
+        return value if alone and _ends_line(text, value.end) and _may_be_lone_password(word) else None
+    if _looks_like_secret(word, "password") or (has_no_spaces and not _compiled(_SHORT_NUMBERED_WORD).match(word)):
         return value
-    return _match_spoken(text, sign.end(), family)
+    return _match_in_prose(text, sign.end(), family)
 
 
 def _find_default_value(text: str, position: int, family: Family) -> _Value | None:
@@ -994,7 +1001,7 @@ def _find_value_after_blank(text: str, keyword: _Keyword, family: Family, positi
         if is_flag or text[keyword.start : keyword.end].isupper() or keyword.word == "identified by":
             return _accept_value(text, value, family)
         return value if _looks_like_secret(word, family) or (" " in word and _is_phrase(word, family)) else None
-    value = _match_bare(text, blank.end(), _SETTING if is_flag else _SPOKEN_VALUE)
+    value = _match_bare(text, blank.end(), _SETTING if is_flag else _PROSE_VALUE)
     if value is None:
         return None
     word = text[value.start : value.end]
@@ -1010,34 +1017,34 @@ def _find_value_after_blank(text: str, keyword: _Keyword, family: Family, positi
     if text[start : keyword.end].isupper() and "_" in text[start:position]:
         return value if _looks_like_secret(word, family) else None
     if family == "made":
-        return value if _is_random(word) else None
-    return value if _looks_like_secret(word, family) and not _compiled(_NUMBERED).match(word) else None
+        return value if _is_machine_made(word) else None
+    return value if _looks_like_secret(word, family) and not _compiled(_SHORT_NUMBERED_WORD).match(word) else None
 
 
 def _find_stated_value(text: str, folded: str, keyword: _Keyword, family: Family, position: int) -> _Value | None:
     """Return the value in a sentence: "the password for the staging box is …", "mdp prod : …"."""
     sentence = _compiled(_STATED).match(folded, position)
-    if sentence is not None and not _compiled(_TOPIC).search(sentence[1]):
+    if sentence is not None and not _compiled(_DESCRIBING_WORDS).search(sentence[1]):
         is_bare_pass = sentence["sign"] and keyword.word == "pass" and not sentence[1]
-        value = None if is_bare_pass else _match_spoken(text, sentence.end(), family)
+        value = None if is_bare_pass else _match_in_prose(text, sentence.end(), family)
         if value is not None:
             return value
         if family == "password" and not sentence["sign"] and _compiled(_STRONG_WORDS).match(keyword.word):
             word = _find_plain_word(text, sentence)
             if word is not None:
                 return word
-    contracted = _compiled(_CONTRACTED).match(folded, keyword.end)
+    contracted = _compiled(_CONTRACTED_IS).match(folded, keyword.end)
     if contracted is not None:
-        return _match_spoken(text, contracted.end(), family)
+        return _match_in_prose(text, contracted.end(), family)
     change = _compiled(_CHANGED_TO).match(folded, position)
     if change is not None:
         before = folded[max(0, keyword.start - 50) : keyword.start]
-        if _compiled(_CHANGES).search(before) or _compiled(_CHANGES).search(change[0]):
-            return _match_spoken(text, change.end(), family)
+        if _compiled(_CHANGE_VERBS).search(before) or _compiled(_CHANGE_VERBS).search(change[0]):
+            return _match_in_prose(text, change.end(), family)
     clause = _compiled(_VALUE_AT_CLAUSE_END).match(text, position) if family == "password" else None
-    if clause is None or _compiled(_TOPIC).search(clause[0]) or not _is_strong(clause[1]):
+    if clause is None or _compiled(_DESCRIBING_WORDS).search(clause[0]) or not _is_strong_password(clause[1]):
         return None
-    return _match_spoken(text, clause.end(), family)
+    return _match_in_prose(text, clause.end(), family)
 
 
 def _find_plain_word(text: str, sentence: re.Match[str]) -> _Value | None:
@@ -1045,7 +1052,7 @@ def _find_plain_word(text: str, sentence: re.Match[str]) -> _Value | None:
     if _compiled(_COPULA).search(sentence[0]) is None:
         return None
     word = _compiled(_CLAUSE_END).match(text, sentence.end())
-    if word is None or _compiled(_PREDICATE).match(word[1]) or _compiled(_KEYWORD).search(word[1]):
+    if word is None or _compiled(_ADJECTIVE_OR_PARTICIPLE).match(word[1]) or _compiled(_KEYWORD).search(word[1]):
         return None
     return None if is_placeholder(word[1]) else _Value(*word.span(1), quoted=False)
 
@@ -1055,12 +1062,12 @@ def _find_value_of_pair(text: str, keyword: _Keyword, position: int) -> _Value |
     pair = _compiled(_USER_AND_VALUE).match(text, position)
     if pair is None:
         return None
-    value = _match_spoken(text, pair.end(), "password")
+    value = _match_in_prose(text, pair.end(), "password")
     if value is None or not _looks_like_secret(text[value.start : value.end], "password"):
         return None
     if pair["loose"] and not _is_certainly_secret(text[value.start : value.end]):
         named = _compiled(_CREDENTIALS).match(keyword.word)
-        if named is None or _compiled(_NUMBERED).match(text, value.start, value.end):
+        if named is None or _compiled(_SHORT_NUMBERED_WORD).match(text, value.start, value.end):
             return None
     return None if "/" in text[value.start : value.end] and not value.quoted else value
 
@@ -1093,7 +1100,7 @@ def _find_value_before(text: str, folded: str, keyword: _Keyword, family: Family
         value = _Value(value_start, value_end, quoted=False)
     if value is None or not _looks_like_secret(text[value.start : value.end], family):
         return None
-    if family == "made" and not _is_random(text[value.start : value.end]):
+    if family == "made" and not _is_machine_made(text[value.start : value.end]):
         return None
     return value
 
@@ -1121,7 +1128,7 @@ def _stands_alone(text: str, folded: str, keyword: _Keyword) -> bool:
         return after[:1] != "s" or not after[1:].isalnum()
     if after[:1].isalnum() or after[:1] in ("_", "-", "/", "(", "[") or (after[:1] == "." and after[1:].isalnum()):
         return False
-    return keyword.family == "login" or not _is_other_name(text, folded, keyword)
+    return keyword.family == "login" or not _names_no_secret(text, folded, keyword)
 
 
 def _find_candidates(text: str) -> list[tuple[int, int]]:
@@ -1155,7 +1162,7 @@ def _find_nearby(text: str, keyword: _Keyword, last_end: int, candidates: list[t
         if start - keyword.end > _MAX_CHARACTERS_AHEAD:
             break
         between = text[keyword.end : start]
-        if _is_broken(between) or _compiled(_OTHER_VALUE).search(between):
+        if _crosses_sentence_end(between) or _compiled(_OTHER_VALUE).search(between):
             break
         if start >= last_end:
             has_value = True
@@ -1166,11 +1173,11 @@ def _find_nearby(text: str, keyword: _Keyword, last_end: int, candidates: list[t
     if start < last_end or keyword.start - end > _MAX_CHARACTERS_BEHIND:
         return
     between = text[end : keyword.start]
-    if not _is_broken(between) and not _compiled(_OTHER_VALUE).search(between):
+    if not _crosses_sentence_end(between) and not _compiled(_OTHER_VALUE).search(between):
         yield Assigned(start, end, kind)
 
 
-def _is_broken(between: str) -> bool:
+def _crosses_sentence_end(between: str) -> bool:
     """Return True if a sentence or a line ends in this text."""
     return "\n" in between or _compiled(r"[^.\s][.!] ").search(between) is not None
 
@@ -1190,7 +1197,7 @@ def _match_bare(text: str, position: int, pattern: str) -> _Value | None:
     if found is None:
         return None
     start, end = found.span()
-    if pattern == _SPOKEN_VALUE and "\\" in found[0]:
+    if pattern == _PROSE_VALUE and "\\" in found[0]:
         escaped = _compiled(r"\\[nrtu\"'\\]").search(text, start, end)
         end = escaped.start() if escaped else end
     if end < start + 3:
@@ -1205,13 +1212,13 @@ def _match_bare(text: str, position: int, pattern: str) -> _Value | None:
     return _Value(start, end, quoted=False)
 
 
-def _match_spoken(text: str, position: int, family: Family) -> _Value | None:
+def _match_in_prose(text: str, position: int, family: Family) -> _Value | None:
     """Return the value in a sentence at a position, if it can be nothing else."""
     value = _match_quoted(text, position)
     if value is not None:
         word = text[value.start : value.end]
         return value if _looks_like_secret(word, family) or _is_phrase(word, family) else None
-    value = _match_bare(text, position, _SPOKEN_VALUE)
+    value = _match_bare(text, position, _PROSE_VALUE)
     if value is None or not _looks_like_secret(text[value.start : value.end], family):
         return None
     return value
@@ -1232,16 +1239,16 @@ def _must_be_cut(value: str, family: Family, *, quoted: bool) -> bool:
     if family == "code":
         return _looks_like_secret(value, family)
     if family == "made":
-        return _is_token(value, strict=True)
+        return _may_be_token(value, strict=True)
     if " " in value:
         is_plain = value.replace(" ", "").replace("'", "").isalpha()
-        return _is_phrase(value, family) if is_plain else _compiled(_SENTENCE).search(value) is None
+        return _is_phrase(value, family) if is_plain else _compiled(_LABEL_WORDS).search(value) is None
     if not quoted:
         return not _compiled(_CODE_EXPRESSION).match(value) and not _compiled(_CALL).match(value)
-    return not value.isalpha() or not _compiled(_KEYWORD).search(fold(value))
+    return not value.isalpha() or not _compiled(_KEYWORD).search(lower_keeping_length(value))
 
 
-def _is_token(value: str, *, strict: bool) -> bool:
+def _may_be_token(value: str, *, strict: bool) -> bool:
     """Return True if a machine may have made the value."""
     if not is_placeholder(value) and _is_certainly_secret(value):
         return True
@@ -1254,13 +1261,13 @@ def _is_token(value: str, *, strict: bool) -> bool:
     ):
         return False
     if (
-        _is_common(value)
+        _is_ordinary_value(value)
         or _compiled(_DOTTED).match(value)
         or (not digits and _compiled(_CODE_EXPRESSION).match(value))
     ):
         return False
     if strict:
-        return len(value) >= 6 and not _compiled(_NUMBERED).match(value)
+        return len(value) >= 6 and not _compiled(_SHORT_NUMBERED_WORD).match(value)
     return _compiled(_TOKEN_SHAPE).match(value) is not None and _compiled(_CODE_EXPRESSION).match(value) is None
 
 
@@ -1285,9 +1292,9 @@ def _looks_like_secret(value: str, family: Family) -> bool:
     ):
         return False
     if (
-        _compiled(_COUNTED).match(value)
-        or _is_common(value)
-        or (not digits and _compiled(_PASSWORD_KEYWORDS).search(fold(value)))
+        _compiled(_NUMBERED_IDENTIFIER).match(value)
+        or _is_ordinary_value(value)
+        or (not digits and _compiled(_PASSWORD_KEYWORDS).search(lower_keeping_length(value)))
     ):
         return False
     return is_typed or (_compiled(_TOKEN_SHAPE).match(value) is not None and not _compiled(_DOTTED).match(value))
@@ -1298,12 +1305,12 @@ def _is_certainly_secret(value: str) -> bool:
     if not 6 <= len(value) <= 60 or _compiled(_CANDIDATE).fullmatch(value) is None:
         return False
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
-    if (letters and digits and any(character in _SIGNS for character in value)) or (
+    if (letters and digits and any(character in _SECRET_SIGNS for character in value)) or (
         letters and digits > 2 and value[-1] == "+"
     ):
-        if _compiled(_SIGNED).match(value) or _is_common(value.rstrip("!?+*")):
+        if _compiled(_ORDINARY_WITH_SIGNS).match(value) or _is_ordinary_value(value.rstrip("!?+*")):
             return False
-        is_sign_last_only = not any(character in _SIGNS for character in value[:-1])
+        is_sign_last_only = not any(character in _SECRET_SIGNS for character in value[:-1])
         return not is_sign_last_only or (digits >= 2 and letters >= 2 and not value[:letters].isupper())
     return value.isalnum() and _is_irregular(value, letters, digits)
 
@@ -1320,11 +1327,11 @@ def _is_irregular(value: str, letters: int, digits: int) -> bool:
     return mean_segment <= 2.45 or (mean_segment <= 3.75 and _compiled(_CONSONANTS).search(value) is not None)
 
 
-def _is_common(value: str) -> bool:
+def _is_ordinary_value(value: str) -> bool:
     """Return True for mixed letters and digits that are no secret: numbers, paths, addresses, calls."""
     if _compiled(_SLASHED).match(value):
         return not (len(value) >= 16 and value.count("/") < 4 and _has_mixed_characters(value))
-    return is_identifier(value) or (_compiled(_COMMON_VALUE).match(value) or _compiled(_CALL).match(value)) is not None
+    return is_uuid(value) or (_compiled(_ORDINARY_VALUE).match(value) or _compiled(_CALL).match(value)) is not None
 
 
 def _has_mixed_characters(value: str) -> bool:
@@ -1332,7 +1339,7 @@ def _has_mixed_characters(value: str) -> bool:
     return any(map(str.isupper, value)) and any(map(str.islower, value)) and any(map(str.isdigit, value))
 
 
-def _is_strong(value: str) -> bool:
+def _is_strong_password(value: str) -> bool:
     """Return True for a value that is a secret in any sentence with a password keyword."""
     digits = any(map(str.isdigit, value))
     marks = any(character in "!@#$%^&*+=~" for character in value)
@@ -1349,7 +1356,7 @@ def _count_alternations(value: str) -> int:
     return sum(character.isdigit() != following.isdigit() for character, following in pairwise(value))
 
 
-def _is_random(value: str) -> bool:
+def _is_machine_made(value: str) -> bool:
     """Return True for a value that only a machine can have made: long, with letters and digits mixed."""
     return len(value) >= 16 and _count_alternations(value) >= 3 and _looks_like_secret(value, "made")
 
@@ -1359,10 +1366,10 @@ def _is_phrase(value: str, family: Family) -> bool:
     if family != "password" or is_placeholder(value) or not 3 <= len(value) <= 120:
         return False
     words = value.split()
-    return 3 <= len(words) <= 10 and _compiled(_SENTENCE).search(value) is None and value[0].islower()
+    return 3 <= len(words) <= 10 and _compiled(_LABEL_WORDS).search(value) is None and value[0].islower()
 
 
-def _is_word(value: str) -> bool:
+def _may_be_lone_password(value: str) -> bool:
     """Return True for a lower-case word that may be a password if nothing else is on its line."""
     return len(value) >= 6 and value.islower() and value.isalpha() and not _compiled(_KEYWORD).search(value)
 
@@ -1383,14 +1390,14 @@ def _ends_line(text: str, end: int) -> bool:
 
 MARK = "[redacted:"
 #: One cut can join text that forms another match; a few rounds settle it.
-ROUNDS = 4
+MAX_ROUNDS = 4
 
 _PRIVATE = r"(?i)<\s{0,4}(/?)\s{0,4}private\s{0,4}>"
 _PEM = r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 #: A Kubernetes manifest whose values are all secret, whatever their names; and where its values stand.
 _MANIFEST = r"\bkind: {1,4}[\"']?Secret\b"
-_DATA = r"(?m)^([ \t]{0,40})(?:data|stringData):[ \t]{0,8}\r?\n((?:\1[ \t]+[^\n]*(?:\n|$))+)"
-_ENTRY = r"(?m)^([ \t]+(?:[\w.-]+:[ \t]*)?)([^\s:][^\n]*)$"
+_SECRET_DATA = r"(?m)^([ \t]{0,40})(?:data|stringData):[ \t]{0,8}\r?\n((?:\1[ \t]+[^\n]*(?:\n|$))+)"
+_SECRET_DATA_ENTRY = r"(?m)^([ \t]+(?:[\w.-]+:[ \t]*)?)([^\s:][^\n]*)$"
 #: What may follow an opening PEM line that is never closed: line ends, headers and base64; then a short line.
 _PEM_BODY = r"(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,}|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,200})*"
 _PEM_TAIL = r"[A-Za-z0-9+/=]{0,64}"
@@ -1409,10 +1416,10 @@ def redact(text: str) -> str:
     return apply_until_stable(text, _redact_once)
 
 
-def apply_until_stable(text: str, once: Callable[[str], str]) -> str:
-    """Apply `once` until the text no longer changes, at most `ROUNDS` times."""
-    for _ in range(ROUNDS):
-        after = once(text)
+def apply_until_stable(text: str, redact_once: Callable[[str], str]) -> str:
+    """Apply `redact_once` until the text no longer changes, at most `MAX_ROUNDS` times."""
+    for _ in range(MAX_ROUNDS):
+        after = redact_once(text)
         if after == text:
             break
         text = after
@@ -1461,19 +1468,19 @@ def mark(kind: str) -> str:
     return f"{MARK}{kind}]"
 
 
-def without_blocks(text: str) -> str:
+def without_private_material(text: str) -> str:
     """Return the text without private passages, private keys, and the data of Kubernetes secrets."""
     if "private" in text.lower():
-        text = _without_private(text)
+        text = _without_private_passages(text)
         if "-----BEGIN" in text:
-            text = _without_keys(text)
-    return _without_data(text) if _compiled(_MANIFEST).search(text) else text
+            text = _without_private_keys(text)
+    return _without_secret_manifests(text) if _compiled(_MANIFEST).search(text) else text
 
 
 def can_match(rule: Rule, text: str, lowered: str) -> bool:
-    """Return False if the rule cannot match."""
-    where = lowered if rule.folded else text
-    return any(hint in where for hint in rule.hint.split("|"))
+    """Return whether the text contains one of the rule's hints; without a hint, the rule cannot match."""
+    haystack = lowered if rule.folded else text
+    return any(hint in haystack for hint in rule.hint.split("|"))
 
 
 def build_substitution(rule: Rule) -> Callable[[Match], str]:
@@ -1483,7 +1490,7 @@ def build_substitution(rule: Rule) -> Callable[[Match], str]:
         start, end = found.span()
         group_span = _secret_span(found)
         secret = found.string[group_span[0] : group_span[1]]
-        is_secret = not rule.checked or (any(c.isdigit() for c in secret) and not is_identifier(secret))
+        is_secret = not rule.checked or (any(c.isdigit() for c in secret) and not is_uuid(secret))
         if not is_secret or is_placeholder(secret.strip("\"'")):
             return found.string[start:end]
         return found.string[start : group_span[0]] + mark(rule.kind) + found.string[group_span[1] : end]
@@ -1500,15 +1507,15 @@ def _secret_span(found: Match) -> tuple[int, int]:
 
 
 def _redact_once(text: str) -> str:
-    text = without_blocks(text)
+    text = without_private_material(text)
     lowered = text.lower()
     for rule in RULES:
         if can_match(rule, text, lowered):
             text = _compiled(rule.pattern).sub(build_substitution(rule), text)
-    return redact_spoken(redact_assignments(text, mark), mark)
+    return redact_prose(redact_assignments(text, mark), mark)
 
 
-def _without_private(text: str) -> str:
+def _without_private_passages(text: str) -> str:
     parts: list[str] = []
     start, depth = 0, 0
     for found in re.finditer(_PRIVATE, text):
@@ -1523,7 +1530,7 @@ def _without_private(text: str) -> str:
     return "".join([*parts, "" if depth else text[start:]])
 
 
-def _without_keys(text: str) -> str:
+def _without_private_keys(text: str) -> str:
     """Cut each private key up to its END line; one without an END line goes as far as it looks like a key."""
     parts: list[str] = []
     start, opened = 0, -1
@@ -1547,7 +1554,7 @@ def _without_keys(text: str) -> str:
     return "".join([*parts, text[start:]])
 
 
-def _without_data(text: str) -> str:
+def _without_secret_manifests(text: str) -> str:
     """Cut the values of secret manifests; a text may also contain other manifests."""
 
     def entry(found: re.Match[str]) -> str:
@@ -1555,11 +1562,11 @@ def _without_data(text: str) -> str:
         return found[0] if is_kept else found[1] + mark("secret")
 
     def data(found: re.Match[str]) -> str:
-        return found[0][: found.start(2) - found.start()] + _compiled(_ENTRY).sub(entry, found[2])
+        return found[0][: found.start(2) - found.start()] + _compiled(_SECRET_DATA_ENTRY).sub(entry, found[2])
 
     manifests = text.split("\n---")
     cleaned = [
-        _compiled(_DATA).sub(data, manifest) if _compiled(_MANIFEST).search(manifest) else manifest
+        _compiled(_SECRET_DATA).sub(data, manifest) if _compiled(_MANIFEST).search(manifest) else manifest
         for manifest in manifests
     ]
     return "\n---".join(cleaned)

@@ -40,12 +40,12 @@ from filrouge.search.spaces import queue_vectors
 from filrouge.threads.placing import queue_placing
 from filrouge.threads.synthesis_service import FULL_CONTEXT_SHARE, queue_synthesis
 
-# Jobs that follow from a new turn: analysis of the user's words, vectors, thread assignment, and reading by a model.
+# Jobs that follow from a new turn: extraction by rules, vectors, thread assignment, and reading by a model.
 
 
 def queue_turn_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
-    """Queue the jobs that follow from new turns; return True if any of them is to be analysed."""
-    to_analyse = [turn for turn in turns if is_to_be_analysed(turn) or _may_agree(parts, tx, turn)]
+    """Queue the jobs that follow from new turns; return True if extraction reads any of them."""
+    to_analyse = [turn for turn in turns if is_to_be_analysed(turn) or _may_agree_to_message(parts, tx, turn)]
     _queue_jobs(parts.clock, tx, turns, to_analyse)
     queue_reading(parts, tx, turns)
     return bool(to_analyse)
@@ -54,7 +54,7 @@ def queue_turn_jobs(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> bool:
 def queue_import_jobs(clock: Clock, tx: Tx, turns: Sequence[Turn]) -> None:
     """Queue the jobs that follow from imported turns.
 
-    User turns are analysed regardless of their trust, and no model is called.
+    User turns are read by the rules regardless of their trust, and no model is called.
     """
     _queue_jobs(clock, tx, turns, [turn for turn in turns if turn.role == "user" and not turn.skipped])
 
@@ -75,7 +75,7 @@ def is_to_be_analysed(turn: Turn) -> bool:
     return turn.role == "user" and turn.trust >= TRUST_PROMPT and not turn.skipped
 
 
-def _may_agree(parts: StoreContext, tx: Tx, turn: Turn) -> bool:
+def _may_agree_to_message(parts: StoreContext, tx: Tx, turn: Turn) -> bool:
     """Return True for a prompt without content of its own that may agree with the agent's message before it."""
     return bool(turn.skipped) and reader.may_agree(turn) and parts.turns(tx).answered_message(turn) is not None
 
@@ -87,7 +87,7 @@ _TRANSCRIPT_LAG_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeliveryReceipt:
+class DeliveryResult:
     """The result of a delivery.
 
     Attributes:
@@ -101,7 +101,7 @@ class DeliveryReceipt:
     new: tuple[bool, ...]
 
 
-def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceipt]:
+def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryResult]:
     """Store events; the future completes once they are on disk. If capture is off, nothing is stored.
 
     A hook checks the capture switches itself, but it reads a copy of them, and not every program uses the hook.
@@ -110,22 +110,21 @@ def store_events(parts: Parts, events: Sequence[Event]) -> Future[DeliveryReceip
     directories = {event.cwd for event in events}
     settings = parts.readers.here(lambda tx: {cwd: parts.settings(tx, cwd) for cwd in directories})
     counts = CutCounts()
-    clean = [
-        (clean_event(event, parts.redact, counts), frozenset(own_settings.disabled_projects))
-        if own_settings.auto_capture
-        else None
-        for event in events
-        for own_settings in (settings[event.cwd],)
-    ]
+    deliveries = list[tuple[Event, frozenset[str]] | None]()
+    for event in events:
+        own_settings, delivery = settings[event.cwd], None
+        if own_settings.auto_capture:
+            delivery = clean_event(event, parts.redact, counts), frozenset(own_settings.disabled_projects)
+        deliveries.append(delivery)
     parts.metrics.count_cut(counts)
-    future = parts.writer.submit(lambda tx: _store_events(parts.clock, parts.tombstones, tx, clean))
+    future = parts.writer.submit(lambda tx: _store_events(parts.clock, parts.tombstones, tx, deliveries))
     future.add_done_callback(lambda _: parts.work_waiting.set())
     return future
 
 
 def _store_events(
     clock: Clock, tombstones: TombstoneFilter, tx: Tx, deliveries: Sequence[tuple[Event, frozenset[str]] | None]
-) -> DeliveryReceipt:
+) -> DeliveryResult:
     projects, new = list[str | None](), list[bool]()
     for delivery in deliveries:
         if delivery is None or is_capture_off(tx, delivery[0].project, delivery[1]):
@@ -137,7 +136,7 @@ def _store_events(
         new.append(project is not None)
         projects.append(project if project is not None else Projects(tx).find(event.project) or "")
     captured = len(projects) - projects.count(None)
-    return DeliveryReceipt(accepted=sum(new), duplicates=captured - sum(new), projects=tuple(projects), new=tuple(new))
+    return DeliveryResult(accepted=sum(new), duplicates=captured - sum(new), projects=tuple(projects), new=tuple(new))
 
 
 def is_capture_off(tx: Tx, names: tuple[str, ...], disabled: frozenset[str]) -> bool:
@@ -258,13 +257,13 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     state = parts.readers.here(lambda tx: tx.one("transcripts.get", {"path": path}))
     start = int(state["byte_offset"]) if state else 0
     chunk = read_from(path, start)
-    found = list(records(host, chunk.lines))
+    new_records = list(records(host, chunk.lines))
     usage = context_usage(host, chunk.lines)
-    other_projects = {cwd: _other_project_names(cwd, payload) for cwd in {record.cwd for record in found}}
+    project_names_by_cwd = {cwd: _other_project_names(cwd, payload) for cwd in {record.cwd for record in new_records}}
 
     def write(tx: Tx) -> None:
         store, now = parts.turns(tx), parts.clock.now()
-        projects = {cwd: Projects(tx).resolve(known_as, at=now) for cwd, known_as in other_projects.items() if known_as}
+        projects = {cwd: Projects(tx).resolve(names, at=now) for cwd, names in project_names_by_cwd.items() if names}
         reported_project = str(payload["project"]) or None
         records_with_turns = [
             (
@@ -273,12 +272,12 @@ def reconcile(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
                     parts.clock, parts.redact, payload, record, projects.get(record.cwd, reported_project)
                 ),
             )
-            for record in found
+            for record in new_records
         ]
         turns = [
-            one
-            for record, one in records_with_turns
-            if not parts.tombstones.refuses(tx, one, one.at if record.at else None)
+            turn
+            for record, turn in records_with_turns
+            if not parts.tombstones.refuses(tx, turn, turn.at if record.at else None)
         ]
         queue_turn_jobs(parts, tx, [turn for turn in turns if add_transcript_turn(store, turn)])
         if (usage or 0.0) >= FULL_CONTEXT_SHARE:
@@ -365,8 +364,8 @@ def backfill(parts: StoreContext, payload: Mapping[str, Any]) -> JobResult:
     """Job: queue the processing of the next few turns; turns erased meanwhile are skipped.
 
     If ten thousand imported messages were queued like others, a prompt typed now would wait for minutes. So one job per
-    page holds their ids, in last place, and queues a few whenever nothing else is due. No model reads imported history,
-    because that would cost days and money.
+    page holds their ids, behind all other jobs, and queues a few whenever nothing else is due. No model reads imported
+    history, because that would cost days and money.
     """
     ids: list[str] = list(payload["turns"])
 

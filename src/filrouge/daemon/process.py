@@ -40,7 +40,7 @@ from filrouge.core.text import in_json, visible
 from filrouge.daemon import client, starting
 from filrouge.daemon.reply import Reply, named_error
 
-# Memory use under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two arenas are
+# RAM use under glibc. glibc may create an arena for every thread, and freed memory stays in it. Two arenas are
 # enough, because the interpreter lock lets only one thread run at a time. Free memory is returned to the system from
 # time to time. With another C library both functions do nothing.
 
@@ -55,8 +55,8 @@ def limit_arenas() -> None:
         mallopt(_ARENA_MAX, _ARENAS)
 
 
-def trim_memory() -> None:
-    """Return free memory to the system; takes a few milliseconds."""
+def trim_ram() -> None:
+    """Return free RAM to the system; takes a few milliseconds."""
     if malloc_trim := _libc_function("malloc_trim"):
         malloc_trim(0)
 

@@ -1,10 +1,10 @@
-"""Decisions without a model: Add, Update, Delete, Noop or Conflict (EXT-6).
+"""Decisions without a model: Add, Update, Delete, Noop or Conflict.
 
-A decision compares the profile of a statement with those of nearby memories. The checks, in order: Does the statement
-only retract something? Does its key exist? Is it already known? Does it name the old value? Does it choose what was
-rejected? Is it a newer value of the same slot, or a newer version of the same fact? Does it deny a memory? Everything
-else is new. A memory of another scope or entity is never changed, and only the user changes a pinned one: that is a
-Conflict.
+The profile of a statement is compared with those of nearby memories. Questions, in this order: Does the statement only
+retract something? Does a memory hold its key? Does a memory already say it? Does it name the old value of a memory?
+Does it choose what a memory rejects? Is it a newer value of the same subject, or a newer version of the same fact? Does
+it deny a memory? If every answer is no, the statement is new. A memory of another scope or entity is never changed.
+Only the user changes a pinned memory, so what would change one becomes a Conflict.
 
 Pure: no database, no file.
 """
@@ -30,7 +30,7 @@ from filrouge.extraction.reading import are_differently_numbered, says_change
 from filrouge.extraction.vocabulary import content, fold, tokens, variants
 from filrouge.memories.models import Add, Conflict, Decision, Delete, Memory, Neighbour, Noop, Span, Statement, Update
 
-#: Minimum calibrated similarity of a restatement (EXT-6).
+#: Minimum calibrated similarity of a restatement.
 MIN_SAME_SIMILARITY: Final = 0.88
 _MIN_OVERLAP: Final = 0.8
 _MIN_CONTAINED: Final = 0.85
@@ -42,14 +42,14 @@ _BEFORE_OLD_VALUE: Final = (
 )
 
 
-#: The checks of `decide`, in order; a benchmark leaves one out to measure its value.
-Rule = Literal["restated", "old value", "rejected choice", "newer value", "newer version", "denial"]
+#: The checks that a caller of `decide` may skip, in order.
+Check = Literal["restated", "old value", "rejected choice", "newer value", "newer version", "denial"]
 
 
 def decide(
-    statement: Statement, neighbours: Sequence[Neighbour], *, without: frozenset[Rule] = frozenset()
+    statement: Statement, neighbours: Sequence[Neighbour], *, skip_checks: frozenset[Check] = frozenset()
 ) -> Decision:
-    """Return the decision on `statement`, given the live memories near it; `without` skips checks."""
+    """Return the decision on `statement`, given the live memories near it."""
     nearby = [n for n in neighbours if n.memory.state == "live" and n.memory.scope_name == statement.scope]
     nearby = list({n.memory.id: n for n in nearby}.values())
     mine = profile(statement.text)
@@ -58,20 +58,20 @@ def decide(
     if statement.key and (by_key := _decide_by_key(statement, nearby)):
         return by_key
     restated_memory = next(
-        (n for n in sorted(nearby, key=lambda n: -n.similarity) if _is_known(statement, mine, n)), None
+        (n for n in sorted(nearby, key=lambda n: -n.similarity) if _restates(statement, mine, n)), None
     )
     if not statement.is_correction:
         nearby = [n for n in nearby if not are_differently_numbered(statement.text, n.memory.text)]
-    replaced, reason = _find_replaced(statement, mine, [n.memory for n in nearby], without)
-    if restated_memory and "restated" not in without:
+    replaced, reason = _find_replaced(statement, mine, [n.memory for n in nearby], skip_checks)
+    if restated_memory and "restated" not in skip_checks:
         replaced = [memory for memory in replaced if _is_newer_than_mention(memory, restated_memory.memory)]
         if not replaced:
             return Noop(statement=statement, existing_id=restated_memory.memory.id, reason="already known")
         replaced, reason = [restated_memory.memory, *replaced], f"restated: {reason}"
-    if not replaced and "newer version" not in without:
-        replaced, reason = newer_version_of(statement, nearby), "a newer version of the same"
+    if not replaced and "newer version" not in skip_checks:
+        replaced, reason = newer_version_of(statement, nearby), "a newer version of the same fact"
     if not replaced:
-        denied = None if "denial" in without else find_denied(statement, nearby)
+        denied = None if "denial" in skip_checks else find_denied(statement, nearby)
         if denied:
             return Conflict(statement=statement, existing_id=denied.id, reason="one denies what the other states")
         return Add(statement=statement, reason="no similar memory")
@@ -138,7 +138,7 @@ def _decide_by_key(statement: Statement, nearby: list[Neighbour]) -> Decision | 
     return Update(statement=statement, old_ids=(existing.id,), reason=f"a newer {statement.key}")
 
 
-def _is_known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
+def _restates(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool:
     """Return whether the memory already says what the statement says."""
     memory = neighbour.memory
     if same_words(statement.text, memory.text):
@@ -155,7 +155,7 @@ def _is_known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool
     ):
         return False
     same_values = mine.current_texts == theirs.current_texts
-    if same_values and (neighbour.similarity >= MIN_SAME_SIMILARITY or _jaccard(mine, theirs) >= _MIN_OVERLAP):
+    if same_values and (neighbour.similarity >= MIN_SAME_SIMILARITY or _word_jaccard(mine, theirs) >= _MIN_OVERLAP):
         return True
     if mine.entity != theirs.entity and not (
         _covered_share(theirs, mine) >= _MIN_CONTAINED and mine.entity <= set(theirs.words)
@@ -167,7 +167,7 @@ def _is_known(statement: Statement, mine: Profile, neighbour: Neighbour) -> bool
         return True
     return (
         bool(mine.entity and mine.named and mine.current_texts)
-        and _numbers_agree(mine, theirs)
+        and _has_all_value_kinds(mine, theirs)
         and _count_new_words(mine, theirs) <= 2
     )
 
@@ -179,7 +179,8 @@ def _is_newer_than_mention(memory: Memory, restated_memory: Memory) -> bool:
     )
 
 
-def _jaccard(first: Profile, second: Profile) -> float:
+def _word_jaccard(first: Profile, second: Profile) -> float:
+    """Return the share of the words of both texts that they have in common."""
     union = (first.words | second.words).total()
     return (first.words & second.words).total() / union if union else 0.0
 
@@ -194,22 +195,22 @@ def _count_new_words(mine: Profile, theirs: Profile) -> int:
     return sum(1 for word in mine.words if word not in theirs.words)
 
 
-def _numbers_agree(mine: Profile, theirs: Profile) -> bool:
+def _has_all_value_kinds(mine: Profile, theirs: Profile) -> bool:
     """Return whether every kind of value in `mine` also occurs in `theirs`."""
     return {v.kind for v in mine.current_values} <= {v.kind for v in theirs.current_values}
 
 
 def _find_replaced(
-    statement: Statement, mine: Profile, nearby: list[Memory], without: frozenset[Rule]
+    statement: Statement, mine: Profile, nearby: list[Memory], skip_checks: frozenset[Check]
 ) -> tuple[list[Memory], str]:
     """Return the memories that the statement replaces, and the reason."""
-    named = [memory for memory in nearby if _names_its_old_value(statement, mine, memory)]
-    if "old value" not in without and named and (selected := _select_entity(mine, named)):
+    holding_old_value = [memory for memory in nearby if _names_its_old_value(statement, mine, memory)]
+    if "old value" not in skip_checks and holding_old_value and (selected := _select_entity(mine, holding_old_value)):
         return selected, "it names the outdated value"
     swapped = [memory for memory in nearby if contradicts_choice(mine, profile(memory.text))]
-    if swapped and "rejected choice" not in without:
+    if swapped and "rejected choice" not in skip_checks:
         return swapped, "it chooses the rejected option"
-    if "newer value" in without:
+    if "newer value" in skip_checks:
         return [], ""
     announced = statement.is_correction and not says_change(fold(statement.text))
     newer = [
@@ -259,16 +260,16 @@ def _is_chosen(text: str, old: str) -> bool:
     return re.search(_BEFORE_OLD_VALUE + r"(?:[\w'-]+ ){0,1}`?" + re.escape(old), fold(text)) is not None
 
 
-def _select_entity(mine: Profile, named: list[Memory]) -> list[Memory]:
+def _select_entity(mine: Profile, holding_old_value: list[Memory]) -> list[Memory]:
     """Return which of these memories the correction means, if they are about several entities.
 
     Memories that share the entity of the correction are preferred, then those that have no entity.
     """
-    sharing = [memory for memory in named if mine.entity & set(profile(memory.text).words)]
+    sharing = [memory for memory in holding_old_value if mine.entity & set(profile(memory.text).words)]
     if sharing and mine.named:
         return sharing
-    entities = {profile(memory.text).entity for memory in named}
+    entities = {profile(memory.text).entity for memory in holding_old_value}
     if len(entities) <= 1:
-        return named
-    general = [memory for memory in named if not profile(memory.text).entity]
+        return holding_old_value
+    general = [memory for memory in holding_old_value if not profile(memory.text).entity]
     return sharing or general

@@ -380,7 +380,7 @@ def without_masked(statements: Iterable[Statement], text: str) -> tuple[Statemen
     return tuple(item for item in statements if not is_masked(item))
 
 
-def without_secret(text: str) -> str:
+def require_no_secret(text: str) -> str:
     """Return the redacted text of a statement made by hand, unchanged.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Storing what turns state: read them, decide on each statement, apply it in one transaction.
+"""Extract the statements of turns, decide on each, and store the result.
 
 `read_turns` extracts and embeds statements outside the transaction. `apply_reading` compares each statement, inside the
 caller's transaction, with the memories of that moment and applies the decision with its journal entry and its vector;
@@ -66,12 +66,12 @@ from filrouge.search.retrievers import nearest_live_memories, retriever_for
 from filrouge.search.spaces import store_or_queue_vectors
 from filrouge.search.vector_search import VectorSearch
 
-# Weighing tool output. The same command gives the same output again, and a model's judgement costs money. Judgements
-# are therefore cached by a digest of the text, and erased with the turns that they came from. Runs in the daemon only,
+# Judging tool output. The same command gives the same output again, and a model's judgement costs money. Judgements
+# are therefore cached by a hash of the text, and erased with the turns that they came from. Runs in the daemon only,
 # never in a hook.
 
 Judge = Callable[[str], Judgement]
-#: Sources whose output is weighed; of others, only the first line is kept, which names the file or page.
+#: Sources whose output is judged; of others, only the first line is kept, which names the file or page.
 _JUDGED_SOURCES: Final = frozenset({"task", "command"})
 _MAX_FIRST_LINE_CHARS: Final = 200
 _MAX_CACHED_JUDGEMENTS: Final = 2000
@@ -79,18 +79,18 @@ _MAX_CACHED_JUDGEMENTS: Final = 2000
 
 def trim_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge = judge_by_rules) -> list[Turn]:
     """Return the turns with tool output cut to its summary; uninformative output is dropped."""
-    weighed = _judge_tool_output(
+    judgements = _judge_tool_output(
         parts, [turn for turn in turns if turn.role == "tool" and turn.source in _JUDGED_SOURCES], judge
     )
-    found: list[Turn] = []
+    trimmed: list[Turn] = []
     for turn in turns:
         if turn.role != "tool":
-            found.append(turn)
+            trimmed.append(turn)
         elif turn.source not in _JUDGED_SOURCES:
-            found.append(replace(turn, text=turn.text.partition("\n")[0][:_MAX_FIRST_LINE_CHARS]))
-        elif weighed[turn.id].is_kept:
-            found.append(replace(turn, text=weighed[turn.id].summary))
-    return found
+            trimmed.append(replace(turn, text=turn.text.partition("\n")[0][:_MAX_FIRST_LINE_CHARS]))
+        elif judgements[turn.id].is_kept:
+            trimmed.append(replace(turn, text=judgements[turn.id].summary))
+    return trimmed
 
 
 def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dict[str, Judgement]:
@@ -101,24 +101,24 @@ def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dic
         row["content_hash"]: Judgement(score=row["score"], summary=row["summary"], made_by=row["made_by"])
         for row in rows
     }
-    fresh = {hashes[turn.id]: turn for turn in turns if hashes[turn.id] not in cached}
-    made = {digest: judge(turn.text) for digest, turn in fresh.items()}
+    unjudged = {hashes[turn.id]: turn for turn in turns if hashes[turn.id] not in cached}
+    new_judgements = {content_hash: judge(turn.text) for content_hash, turn in unjudged.items()}
 
     def write(tx: Tx) -> None:
         at = to_text(parts.clock.now())
-        for digest, judgement in made.items():
+        for content_hash, judgement in new_judgements.items():
             row = {
-                "content_hash": digest,
+                "content_hash": content_hash,
                 "score": judgement.score,
                 "summary": judgement.summary,
                 "made_by": judgement.made_by,
             }
-            tx.run("informed.add", row | {"at": at, "turn_id": fresh[digest].id})
+            tx.run("informed.add", row | {"at": at, "turn_id": unjudged[content_hash].id})
         tx.run("informed.evict", {"keep": _MAX_CACHED_JUDGEMENTS})
 
-    if made:
+    if new_judgements:
         parts.writer.run(write)
-    return {id_: (cached | made)[digest] for id_, digest in hashes.items()}
+    return {id_: (cached | new_judgements)[content_hash] for id_, content_hash in hashes.items()}
 
 
 # Late arrivals: statements that arrive after something that was said later. Missed hooks are read from the spool the
@@ -162,30 +162,34 @@ class LaterStatement:
 
 def later_statements(parts: StoreContext, tx: Tx, near: Sequence[Neighbour], turn: Turn) -> list[LaterStatement]:
     """Return the later statements of these memories and of those they replaced; earliest first."""
-    heads = {
-        neighbour.memory.id: neighbour.similarity
-        for neighbour in near
-        if (neighbour.memory.last_mention or turn.at) > turn.at
+    said_later = {
+        neighbour.memory.id: neighbour.similarity for neighbour in near if _was_said_after(neighbour.memory, turn)
     }
-    if not heads:
+    if not said_later:
         return []
-    kin = StateStore(tx).with_versions(heads)
-    chain = [id_ for id_, relative in kin.items() if relative.state.state in ("live", "superseded")]
-    memories = parts.memories(tx).known(sorted(chain))
+    versions = StateStore(tx).with_versions(said_later)
+    ids = [id_ for id_, version in versions.items() if version.state.state in ("live", "superseded")]
+    memories = parts.memories(tx).known(sorted(ids))
     cited = {evidence.turn_id for memory in memories for evidence in memory.evidence}
     turns = {cited_turn.id: cited_turn for cited_turn in parts.turns(tx).get(sorted(cited))}
-    found = [
-        LaterStatement(memory=memory, statement=stated, at=at, similarity=heads.get(memory.id, max(heads.values())))
+    closest = max(said_later.values())
+    later = [
+        LaterStatement(memory=memory, statement=stated, at=at, similarity=said_later.get(memory.id, closest))
         for memory in memories
         for at, stated in _find_mentions(memory, turns)
         if at > turn.at
     ]
-    return sorted(found, key=lambda later: (later.at, later.memory.id))
+    return sorted(later, key=lambda statement: (statement.at, statement.memory.id))
+
+
+def _was_said_after(memory: Memory, turn: Turn) -> bool:
+    """Return whether the memory was last stated after the turn."""
+    return (memory.last_mention or turn.at) > turn.at
 
 
 def superseded_by(statement: Statement, turn: Turn, later: Sequence[LaterStatement]) -> Superseded | None:
     """Return the first later statement that would have superseded, repeated or contradicted this one, or None."""
-    memory = _memory_in_time(statement, turn)
+    memory = _hypothetical_memory(statement, turn)
     for later_statement in later:
         decision: Decision = decide(
             later_statement.statement, [Neighbour(memory=memory, similarity=later_statement.similarity)]
@@ -197,7 +201,7 @@ def superseded_by(statement: Statement, turn: Turn, later: Sequence[LaterStateme
     return None
 
 
-def _memory_in_time(statement: Statement, turn: Turn) -> Memory:
+def _hypothetical_memory(statement: Statement, turn: Turn) -> Memory:
     """Return the memory that the statement would be, had it arrived in time."""
     return Memory(
         id=turn.id,
@@ -217,12 +221,12 @@ def _memory_in_time(statement: Statement, turn: Turn) -> Memory:
 
 def _find_mentions(memory: Memory, turns: Mapping[str, Turn]) -> list[tuple[datetime, Statement]]:
     """Return when and how a memory was stated; without a stored turn as evidence, once, at its start of validity."""
-    found = [
+    mentions = [
         (turns[evidence.turn_id].at, _statement_from_turn(memory, evidence, turns[evidence.turn_id]))
         for evidence in memory.evidence
         if evidence.turn_id in turns
     ]
-    return found or [(memory.valid_from, _statement_from_memory(memory))]
+    return mentions or [(memory.valid_from, _statement_from_memory(memory))]
 
 
 def _statement_from_turn(memory: Memory, evidence: Evidence, turn: Turn) -> Statement:
@@ -298,26 +302,26 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     Nothing is written.
     """
     by_rules = _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx)))
-    vectors = parts.vectors
-    stated = _extract_by_rules(vectors, turns) if by_rules else [()] * len(turns)
-    return embed_statements(vectors, list(zip(turns, stated, strict=True)))
+    vector_search = parts.vectors
+    stated = _extract_by_rules(vector_search, turns) if by_rules else [()] * len(turns)
+    return embed_statements(vector_search, list(zip(turns, stated, strict=True)))
 
 
-def _extract_by_rules(vectors: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
+def _extract_by_rules(vector_search: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
     """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest."""
-    found = [() if turn.skipped else permitted_statements(turn) for turn in turns]
+    stated = [() if turn.skipped else permitted_statements(turn) for turn in turns]
     prompts = {
-        index: reader.split_prompt(turn.text, found[index]) for index, turn in enumerate(turns) if reader.is_read(turn)
+        index: reader.split_prompt(turn.text, stated[index]) for index, turn in enumerate(turns) if reader.is_read(turn)
     }
     texts = reader.texts_to_embed(list(prompts.values()))
-    has_vectors = bool(texts) and vectors.space.model == EMBEDDER and not vectors.is_lost
-    made = vectors.passages(texts) if has_vectors else None
+    has_vectors = bool(texts) and vector_search.space.model == EMBEDDER and not vector_search.is_lost
+    passages = vector_search.passages(texts) if has_vectors else None
     begin = 0
     for index, prompt in prompts.items():
         end = begin + len(prompt.texts)
-        found[index] = reader.statements(prompt, None if made is None else made[begin:end])
+        stated[index] = reader.statements(prompt, None if passages is None else passages[begin:end])
         begin = end
-    return found
+    return stated
 
 
 def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]:
@@ -330,12 +334,13 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     answered = parts.readers.here(
         lambda tx: [parts.turns(tx).answered_message(turn) if reader.may_agree(turn) else None for turn in turns]
     )
-    found: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
+    agreed_by_index: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
     for index, (turn, message) in enumerate(zip(turns, answered, strict=True)):
         if message and (agreed := reader.find_agreed(message.text, turn.text)):
-            found[index] = replace(message, at=turn.at, trust=turn.trust), agreed
-    made = dict(zip(found, embed_statements(parts.vectors, list(found.values())), strict=True))
-    return [made.get(index) for index in range(len(turns))]
+            agreed_by_index[index] = replace(message, at=turn.at, trust=turn.trust), agreed
+    readings = embed_statements(parts.vectors, list(agreed_by_index.values()))
+    reading_by_index = dict(zip(agreed_by_index, readings, strict=True))
+    return [reading_by_index.get(index) for index in range(len(turns))]
 
 
 def _rules_enabled(settings: Settings) -> bool:
@@ -345,44 +350,48 @@ def _rules_enabled(settings: Settings) -> bool:
     return settings.analyzer_allow_offline or settings.extract_provider in PROVIDERS_WITHOUT_MODEL
 
 
-def embed_statements(vectors: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
+def embed_statements(
+    vector_search: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]
+) -> list[Reading]:
     """Return the statements of turns with their vectors; unsupported statements get a refusal."""
-    made = iter(embed_inline(vectors, [statement.text for _, statements in stated for statement in statements]))
+    all_vectors = iter(
+        embed_inline(vector_search, [statement.text for _, statements in stated for statement in statements])
+    )
     return [
         Reading(
             turn=turn,
-            vectors=vectors,
+            vectors=vector_search,
             pending=tuple(
                 PendingStatement(
                     statement=statement,
                     vectors=statement_vectors,
                     refusal="" if is_supported(statement, turn.text) else "its words are not in the turn",
                 )
-                for statement, statement_vectors in zip(statements, islice(made, len(statements)), strict=True)
+                for statement, statement_vectors in zip(statements, islice(all_vectors, len(statements)), strict=True)
             ),
         )
         for turn, statements in stated
     ]
 
 
-def embed_inline(vectors: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
+def embed_inline(vector_search: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
     """Return the vectors of each text, or None if the embedder is down or the text is so long that a job embeds it."""
     windows_of = [
         text_windows if len(text_windows) <= _MAX_WINDOWS_INLINE else [] for text_windows in map(windows, texts)
     ]
     all_windows = [window for text_windows in windows_of for window in text_windows]
-    made = vectors.passages(all_windows) if all_windows else None
-    if made is None:
+    window_vectors = vector_search.passages(all_windows) if all_windows else None
+    if window_vectors is None:
         return [None] * len(texts)
     ends = accumulate(map(len, windows_of))
     return [
-        made[end - len(text_windows) : end] if text_windows else None
+        window_vectors[end - len(text_windows) : end] if text_windows else None
         for text_windows, end in zip(windows_of, ends, strict=True)
     ]
 
 
 def apply_reading(
-    parts: Parts, tx: Tx, reading: Reading, fresh: PendingVectors | None = None
+    parts: Parts, tx: Tx, reading: Reading, pending_vectors: PendingVectors | None = None
 ) -> list[tuple[Action, Vectors | None]]:
     """Decide on every statement and apply the decision, in the caller's transaction.
 
@@ -390,14 +399,15 @@ def apply_reading(
         parts: the services.
         tx: the caller's transaction.
         reading: the statements of the turn.
-        fresh: vectors not yet in the index; shared by turns that are settled before the index is updated.
+        pending_vectors: vectors not yet in the index; shared by turns that are settled before the index is updated.
     """
     done: list[tuple[Action, Vectors | None]] = []
-    fresh = {} if fresh is None else fresh
+    pending_vectors = {} if pending_vectors is None else pending_vectors
     for pending in reading.pending:
-        if pending.statement.confidence < MIN_CONFIDENCE_KEEP or not without_masked(
-            [pending.statement], reading.turn.text
-        ):
+        if pending.statement.confidence < MIN_CONFIDENCE_KEEP:
+            continue
+        holds_mask = not without_masked([pending.statement], reading.turn.text)
+        if holds_mask:
             continue
         if pending.refusal:
             quarantined = parts.memories(tx).quarantine(
@@ -405,11 +415,11 @@ def apply_reading(
             )
             done.append((quarantined, None))
             continue
-        action = _decide_and_apply(parts, tx, reading, pending, fresh)
+        action = _decide_and_apply(parts, tx, reading, pending, pending_vectors)
         if action.name in ("add", "update"):
             store_or_queue_vectors(tx, reading.vectors, "memory", action.memory_id, pending.vectors, parts.clock.now())
             if pending.vectors is not None:
-                fresh[action.memory_id] = (_group(reading.turn, pending.statement), pending.vectors)
+                pending_vectors[action.memory_id] = (_group(reading.turn, pending.statement), pending.vectors)
         done.append((action, pending.vectors))
     return done
 
@@ -426,7 +436,7 @@ def _origin(turn: Turn, pending: PendingStatement) -> Origin:
 
 
 def _decide_and_apply(
-    parts: Parts, tx: Tx, reading: Reading, pending: PendingStatement, fresh: PendingVectors
+    parts: Parts, tx: Tx, reading: Reading, pending: PendingStatement, pending_vectors: PendingVectors
 ) -> Action:
     """Decide on a statement, in the order in which things were said, and apply the decision.
 
@@ -435,20 +445,20 @@ def _decide_and_apply(
     store, origin, turn = parts.memories(tx), _origin(reading.turn, pending), reading.turn
     if pending.decision is not None and _is_still_applicable(parts, tx, pending.decision):
         return store.apply(pending.decision, origin)
-    near = neighbours(parts, tx, turn, reading.vectors, pending.statement, pending.vectors, fresh)
+    near = neighbours(parts, tx, turn, reading.vectors, pending.statement, pending.vectors, pending_vectors)
     later = later_statements(parts, tx, near, turn)
     decision = _decide_by_rules(pending, near, frozenset(later_statement.memory.id for later_statement in later))
-    old, chance = (
+    old, probability = (
         _find_likely_replaced(tx, reading, pending, near) if isinstance(decision, Add) and not later else (None, 0.0)
     )
-    if old and chance >= replacing.REPLACE_THRESHOLD:
-        decision = _replacement_decision(pending.statement, old, chance)
+    if old and probability >= replacing.REPLACE_THRESHOLD:
+        decision = _replacement_decision(pending.statement, old, probability)
     if turn.trust < TRUST_PROMPT:
         decision = defer_to_higher_trust(decision, turn.trust, near)
     superseded = None if isinstance(decision, Delete) else superseded_by(pending.statement, turn, later)
     if superseded is None:
         action = store.apply(decision, origin)
-        if old and chance >= replacing.DOUBT_THRESHOLD and action.name == "add" and turn.trust >= TRUST_PROMPT:
+        if old and probability >= replacing.DOUBT_THRESHOLD and action.name == "add" and turn.trust >= TRUST_PROMPT:
             Doubts(tx).add(old.id, action.memory_id)
         return action
     by, reason = superseded.by, superseded.decision.reason
@@ -460,13 +470,13 @@ def _decide_and_apply(
     return store.put_late(pending.statement, origin, reason, by=by.memory, at=by.at, ends=ends)
 
 
-def _decide_by_rules(pending: PendingStatement, near: Sequence[Neighbour], later: frozenset[str]) -> Decision:
+def _decide_by_rules(pending: PendingStatement, near: Sequence[Neighbour], later_ids: frozenset[str]) -> Decision:
     """Return the decision of the rules, based on what was said before the statement."""
-    found = decide(pending.statement, [neighbour for neighbour in near if neighbour.memory.id not in later])
-    if later and isinstance(found, Add):
-        again = decide(pending.statement, near)
-        found = again if isinstance(again, Noop) else found  # it adds nothing to what was said later
-    return replace(found, reason=f"{found.reason} ({pending.note})") if pending.note else found
+    decision = decide(pending.statement, [neighbour for neighbour in near if neighbour.memory.id not in later_ids])
+    if later_ids and isinstance(decision, Add):
+        with_later = decide(pending.statement, near)
+        decision = with_later if isinstance(with_later, Noop) else decision  # it adds nothing to what was said later
+    return replace(decision, reason=f"{decision.reason} ({pending.note})") if pending.note else decision
 
 
 def _find_likely_replaced(
@@ -495,12 +505,12 @@ def _find_likely_replaced(
         corrects=statement.corrects,
         is_correction=statement.is_correction,
     )
-    index, chance = replacing.find_most_likely(new, candidates)
-    return memories[index], chance
+    index, probability = replacing.find_most_likely(new, candidates)
+    return memories[index], probability
 
 
-def _replacement_decision(statement: Statement, memory: Memory, chance: float) -> Decision:
-    reason = f"another value of the same ({chance:.2f})"
+def _replacement_decision(statement: Statement, memory: Memory, probability: float) -> Decision:
+    reason = f"another value of the same subject (probability {probability:.2f})"
     if memory.pinned:
         return Conflict(statement=statement, existing_id=memory.id, reason=f"{reason}, but the memory is pinned")
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)
@@ -518,17 +528,17 @@ def _is_still_applicable(parts: StoreContext, tx: Tx, decision: Decision) -> boo
     return all(id_ in memories and memories[id_].state == "live" for id_ in ids)
 
 
-def update_index(parts: Parts, vectors: VectorSearch, done: Sequence[tuple[Action, Vectors | None]]) -> None:
+def update_index(parts: Parts, vector_search: VectorSearch, done: Sequence[tuple[Action, Vectors | None]]) -> None:
     """Update the in-memory index with what was committed."""
     for action, statement_vectors in done:
         for closed in action.closed:
-            vectors.memory_index.remove(closed)
+            vector_search.memory_index.remove(closed)
             parts.vectors.memory_index.remove(closed)  # a different index if the vector space changed meanwhile
         if action.name in ("add", "update") and statement_vectors is not None:
             memory = parts.readers.here(lambda tx, id_=action.memory_id: parts.memories(tx).get(id_))
             number = parts.readers.here(lambda tx, id_=memory.id: StoredVectors(tx).number("memory", id_))
             if number is not None:
-                vectors.memory_index.put(memory.id, number, group_of(memory), statement_vectors)
+                vector_search.memory_index.put(memory.id, number, group_of(memory), statement_vectors)
 
 
 def group_of(memory: Memory) -> str:
@@ -540,22 +550,22 @@ def neighbours(
     parts: Parts,
     tx: Tx,
     turn: Turn,
-    vectors: VectorSearch,
+    vector_search: VectorSearch,
     statement: Statement,
     statement_vectors: Vectors | None,
-    fresh: PendingVectors,
+    pending_vectors: PendingVectors,
 ) -> list[Neighbour]:
     """Return the live memories of the same scope that are near by words or by meaning, nearest first."""
-    similarity = _similarities(tx, turn, vectors, statement, statement_vectors, fresh)
+    similarity = _similarities(tx, turn, vector_search, statement, statement_vectors, pending_vectors)
     store = parts.memories(tx)
     terms = parts.analyser.terms(" ".join([statement.text, *retrieval_terms(statement)]))
     search_scope = SearchScope(project=turn.scope.project, user=turn.scope.user, everywhere=False)
     by_words = retriever_for(parts, tx, "memory", search_scope, NO_FILTERS, terms).by_words(_NEIGHBOURS_BY_WORDS)
     memories = store.some(list({**by_words, **similarity}))
-    found = {id_: memories[id_] for id_ in {**by_words, **similarity} if id_ in memories}
+    nearby = {id_: memories[id_] for id_ in {**by_words, **similarity} if id_ in memories}
     return [
         Neighbour(memory=memory, similarity=similarity.get(memory.id, 0.0))
-        for memory in sorted(found.values(), key=lambda m: -similarity.get(m.id, 0.0))
+        for memory in sorted(nearby.values(), key=lambda m: -similarity.get(m.id, 0.0))
         if memory.state == "live"
         and memory.kind != "note"
         and (memory.scope_name, memory.scope.user) == (statement.scope, turn.scope.user)
@@ -565,20 +575,20 @@ def neighbours(
 def _similarities(
     tx: Tx,
     turn: Turn,
-    vectors: VectorSearch,
+    vector_search: VectorSearch,
     statement: Statement,
     statement_vectors: Vectors | None,
-    fresh: PendingVectors,
+    pending_vectors: PendingVectors,
 ) -> dict[str, float]:
     if statement_vectors is None:
         return {}
-    space, group = vectors.space, _group(turn, statement)
+    space, group = vector_search.space, _group(turn, statement)
     cosines = nearest_live_memories(
-        tx, vectors.memory_index, statement_vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group})
+        tx, vector_search.memory_index, statement_vectors[0], _NEIGHBOURS_BY_MEANING, frozenset({group})
     )
     cosines |= {
-        id_: float((pending_vectors @ statement_vectors[0]).max())
-        for id_, (pending_group, pending_vectors) in fresh.items()
+        id_: float((memory_vectors @ statement_vectors[0]).max())
+        for id_, (pending_group, memory_vectors) in pending_vectors.items()
         if pending_group == group
     }
     return {id_: space.calibrated(cosine) for id_, cosine in cosines.items()}
@@ -631,14 +641,14 @@ class RequestRunner:
     def _answer(self, request: ExtractionRequest) -> Completion | tuple[float, ...] | tuple[Sequence[Neighbour], ...]:
         match request:
             case CompletionRequest():
-                return self._asked(request)
+                return self._ask_model(request)
             case SimilarityRequest(pairs=pairs):
                 return self._similarities(pairs)
             case NeighboursRequest(candidates=candidates):
-                vectors = embed_inline(self.vectors, [candidate.statement.text for candidate in candidates])
-                return self.parts.readers.here(lambda tx: self._near(tx, candidates, vectors))
+                text_vectors = embed_inline(self.vectors, [candidate.statement.text for candidate in candidates])
+                return self.parts.readers.here(lambda tx: self._near(tx, candidates, text_vectors))
 
-    def _asked(self, ask: CompletionRequest) -> Completion:
+    def _ask_model(self, ask: CompletionRequest) -> Completion:
         meters, begun = self.parts.metrics, monotonic()
         try:
             done = self.parts.models.ask(ask, self.settings)
@@ -651,34 +661,34 @@ class RequestRunner:
         return done
 
     def _similarities(self, pairs: Sequence[tuple[str, str]]) -> tuple[float, ...]:
-        vectors = embed_inline(self.vectors, [text for pair in pairs for text in pair])
+        text_vectors = embed_inline(self.vectors, [text for pair in pairs for text in pair])
         space = self.vectors.space
         return tuple(
             space.calibrated(float(np.max(first @ second.T))) if first is not None and second is not None else 0.0
-            for first, second in zip(vectors[::2], vectors[1::2], strict=True)
+            for first, second in zip(text_vectors[::2], text_vectors[1::2], strict=True)
         )
 
     def _near(
-        self, tx: Tx, candidates: Sequence[FactCandidate], vectors: Sequence[Vectors | None]
+        self, tx: Tx, candidates: Sequence[FactCandidate], text_vectors: Sequence[Vectors | None]
     ) -> tuple[Sequence[Neighbour], ...]:
         return tuple(
             neighbours(self.parts, tx, candidate.turn, self.vectors, candidate.statement, statement_vectors, {})
-            for candidate, statement_vectors in zip(candidates, vectors, strict=True)
+            for candidate, statement_vectors in zip(candidates, text_vectors, strict=True)
         )
 
 
-# Scheduling of model reading: after a reply, at a conversation's end, or after a quiet period (EXT-2).
+# Scheduling of model reading: after a reply, at a conversation's end, or after a quiet period.
 
 EXTRACT = "extract"
 
 
 def queue_reading(parts: Parts, tx: Tx, turns: Sequence[Turn]) -> None:
     """Queue reading of the conversations of new turns: soon after the agent's reply, or after a quiet period."""
-    spoken = [turn for turn in turns if turn.scope.session and turn.role != "tool"]
-    if not spoken or (settings := parts.settings(tx)).extract_provider in PROVIDERS_WITHOUT_MODEL:
+    messages = [turn for turn in turns if turn.scope.session and turn.role != "tool"]
+    if not messages or (settings := parts.settings(tx)).extract_provider in PROVIDERS_WITHOUT_MODEL:
         return
     pace, now = parts.models.pace, parts.clock.now()
-    for turn in spoken:
+    for turn in messages:
         at_once = turn.role == "assistant" and settings.mode != "light"
         _queue(tx, turn.host, turn.scope.session, now, pace.after_reply if at_once else pace.quiet)
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language
-from filrouge.extraction.decide import MIN_SAME_SIMILARITY, Rule, decide, statement_of
+from filrouge.extraction.decide import MIN_SAME_SIMILARITY, Check, decide, statement_of
 from filrouge.extraction.profile import profile, same_words, version
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import SUMS, Conflict, Kind, Memory, Neighbour, Noop, Update
@@ -157,7 +157,7 @@ def contradiction(first: Memory, second: Memory, similarity: float) -> tuple[Mem
     if {cited.turn_id for cited in older.evidence} & {cited.turn_id for cited in newer.evidence}:
         return None  # both are from one turn, so the user means both
     decision = decide(
-        statement_of(newer), [Neighbour(memory=older, similarity=similarity)], without=_weak_rules(newer, older)
+        statement_of(newer), [Neighbour(memory=older, similarity=similarity)], skip_checks=_weak_checks(newer, older)
     )
     match decision:
         case Update(reason=reason) | Conflict(reason=reason):
@@ -185,8 +185,8 @@ def _same_scope(memory: Memory, other: Memory) -> bool:
     return live and memory.scope_name == other.scope_name and memory.scope.user == other.scope.user and same_project
 
 
-def _weak_rules(newer: Memory, older: Memory) -> frozenset[Rule]:
-    """Return the rules too weak to justify a question: for texts without an entity, or with different ones."""
+def _weak_checks(newer: Memory, older: Memory) -> frozenset[Check]:
+    """Return the checks too weak to justify a question: for texts without an entity, or with different ones."""
     newer_entities, older_entities = profile(newer.text).entity, profile(older.text).entity
     if not newer_entities:
         return frozenset({"newer value"})

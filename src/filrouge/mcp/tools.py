@@ -194,7 +194,9 @@ async def memory_add(parts: Parts, caller: Caller, arguments: Arguments) -> Tool
     """Store a statement of an agent."""
     names = _project_names(parts.readers, caller, arguments)
     actions = await in_thread(
-        lambda: add_for_agent(parts, arguments["text"], names=names, host=CHANNEL, once=caller.idempotency_key)
+        lambda: add_for_agent(
+            parts, arguments["text"], names=names, host=CHANNEL, idempotency_key=caller.idempotency_key
+        )
     )
     return _actions_result(actions)
 

@@ -1,8 +1,8 @@
 """Manual changes to memories: what a user or an agent states directly, pins, bins, restores or corrects.
 
-Pin, bin, restore and supersede for the user, and `run_change`, which runs any change and updates the derived data.
-When a memory becomes live again, its vectors are put back into the vector index, or queued if the current space never
-had them. The full-text index needs no update, because it holds memories in every state.
+`run_change` runs a change and updates the data derived from memories. When a memory becomes live again, its vectors are
+put back into the vector index, or queued if the current space never had them. The full-text index needs no update,
+because it holds memories in every state (except session summaries, which it never holds).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.extraction.heuristics import extract
-from filrouge.extraction.sentences import without_secret
+from filrouge.extraction.sentences import require_no_secret
 from filrouge.extraction.understanding import (
     Reading,
     apply_reading,
@@ -44,7 +44,7 @@ MAX_MEMORY_CHARS = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Superseded:
+class Replacement:
     """The former text of a memory, and the ids of the old and the new memory."""
 
     old_id: str
@@ -97,7 +97,7 @@ def restore(parts: Parts, memory_id: str) -> Action:
     )
 
 
-def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> Superseded:
+def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> Replacement:
     """Replace the text of a live memory, pinned or not; kind, scope, subject and key are kept.
 
     Args:
@@ -107,27 +107,27 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> S
         NotFound: no memory has this id.
         BadInput: the text is empty, too long, holds a secret or is unchanged; or the memory is not live.
     """
-    redacted = without_secret(parts.redact(text.strip()))
+    redacted = require_no_secret(parts.redact(text.strip()))
     if not redacted:
         raise BadInput("The new text is empty.")
     if len(redacted) > MAX_MEMORY_CHARS:
         raise BadInput(f"The text has {len(redacted)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
-    vectors = parts.vectors
+    vector_search = parts.vectors
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = with_text(old, redacted)
-    without_secret(parts.redact(statement.text))
-    [memory_vectors] = embed_inline(vectors, [statement.text])
+    require_no_secret(parts.redact(statement.text))
+    [memory_vectors] = embed_inline(vector_search, [statement.text])
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         origin = replace(user_origin(parts.clock), scope=old.scope)
         action = parts.memories(tx).supersede(memory_id, statement, origin, reason)
-        store_or_queue_vectors(tx, vectors, "memory", action.memory_id, memory_vectors, origin.at)
+        store_or_queue_vectors(tx, vector_search, "memory", action.memory_id, memory_vectors, origin.at)
         return action, (), action.closed
 
     action = run_change(parts, write)
-    update_index(parts, vectors, [(action, memory_vectors)])
-    return Superseded(old_id=memory_id, new_id=action.memory_id, previous_text=old.text)
+    update_index(parts, vector_search, [(action, memory_vectors)])
+    return Replacement(old_id=memory_id, new_id=action.memory_id, previous_text=old.text)
 
 
 def user_origin(clock: Clock) -> Origin:
@@ -161,11 +161,11 @@ def run_change(parts: Parts, write: Callable[[Tx], tuple[T, Collection[str], Col
 
 
 def _index_live(parts: Parts, tx: Tx, revived: Collection[str]) -> None:
-    vectors, live = parts.vectors, parts.memories(tx).some(list(revived))
-    for id_, windows in StoredVectors(tx).some("memory", revived, vectors.space.id).items():
+    vector_search, live = parts.vectors, parts.memories(tx).some(list(revived))
+    for id_, windows in StoredVectors(tx).some("memory", revived, vector_search.space.id).items():
         number = StoredVectors(tx).number("memory", id_)
         if number is not None and live[id_].state == "live":
-            vectors.memory_index.put(id_, number, group_of(live[id_]), windows)
+            vector_search.memory_index.put(id_, number, group_of(live[id_]), windows)
 
 
 def with_text(old: Memory, text: str) -> Statement:
@@ -186,8 +186,9 @@ def with_text(old: Memory, text: str) -> Statement:
 
 # Statements made directly to Filrouge, by the user or by an agent through its tools.
 #
-# - `remember`, `remember_many` and `put_fact` store what the user says. The text is processed like captured text: a
-#   turn of the highest trust, statements with evidence, and a decision on each.
+# - `remember` stores what the user says, processed like captured text: a turn of the highest trust, statements with
+#   evidence, and a decision on each. `remember_many` and `put_fact` store statements of the user as they are, with the
+#   highest trust, but without a turn, evidence or a decision.
 # - `add_for_agent` and `correct_for_agent` store what an agent says, with an agent's trust. Agents repeat what they
 #   read, so their statements could be a way to plant a memory. They become facts of the project, never rules or
 #   preferences of the user. They end nothing that the user said or pinned: a contradiction waits for the user's
@@ -200,7 +201,7 @@ def manual_event(clock: Clock, kind: EventKind, text: str, *, names: Sequence[st
     Args:
         names: names of its project, strongest first; empty = outside all projects.
         host: the program through which it came.
-        key: idempotency key; empty = none.
+        key: of the event; a second event with the same key is not stored. Empty = none.
     """
     now = clock.now()
     return Event(
@@ -225,13 +226,15 @@ AGENT: Final = "agent"
 DUPLICATE_REQUEST: Final = "duplicate request"
 
 
-def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, once: str = "") -> list[Action]:
+def add_for_agent(
+    parts: Parts, text: str, *, names: Sequence[str], host: str, idempotency_key: str = ""
+) -> list[Action]:
     """Store a statement of an agent; return the resulting actions.
 
     Args:
         names: names of its project; empty = outside all projects.
         host: the program through which it came.
-        once: idempotency key: a second call with the same key stores nothing; empty = none.
+        idempotency_key: a second call with the same key stores nothing; empty = none.
 
     Raises:
         BadInput: the text is empty, too long, or holds a secret.
@@ -240,16 +243,18 @@ def add_for_agent(parts: Parts, text: str, *, names: Sequence[str], host: str, o
     if len(text) > MAX_MEMORY_CHARS:
         raise BadInput(f"The text has {len(text)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
     all_names = parts.readers.here(lambda tx: project_names(tx, names))
-    key = f"once:{once}" if once else ""
-    event = clean_event(manual_event(parts.clock, "reply", text, names=all_names, host=host, key=key), parts.redact)
+    event_key = f"once:{idempotency_key}" if idempotency_key else ""
+    event = clean_event(
+        manual_event(parts.clock, "reply", text, names=all_names, host=host, key=event_key), parts.redact
+    )
     turns = turns_from_event(event, "")
     if not turns:
         raise BadInput("There is nothing to remember: the text is empty.", remedy="Give one plain statement.")
     turn = turns[0]
-    without_secret(turn.text)
+    require_no_secret(turn.text)
     statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
     reading = embed_statements(parts.vectors, [(turn, (statement,))])[0]
-    done = parts.writer.run(lambda tx: _store(parts, tx, event, reading))
+    done = parts.writer.run(lambda tx: _store_from_agent(parts, tx, event, reading))
     update_index(parts, reading.vectors, done)
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
@@ -263,15 +268,15 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
         NotFound: no memory has this id.
         BadInput: the text is empty, too long, holds a secret or is unchanged; or the memory is not live.
     """
-    redacted = without_secret(parts.redact(text.strip()))
+    redacted = require_no_secret(parts.redact(text.strip()))
     if not redacted:
         raise BadInput("The new text is empty.", remedy="Give one plain statement.")
     if len(redacted) > MAX_MEMORY_CHARS:
         raise BadInput(f"The text has {len(redacted)} characters; a memory has at most {MAX_MEMORY_CHARS}.")
-    vectors = parts.vectors
+    vector_search = parts.vectors
     old = parts.readers.here(lambda tx: parts.memories(tx).get(memory_id))
     statement = with_text(old, redacted)
-    [memory_vectors] = embed_inline(vectors, [statement.text])
+    [memory_vectors] = embed_inline(vector_search, [statement.text])
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
         store, origin = parts.memories(tx), _agent_origin(parts.clock, old.scope)
@@ -280,11 +285,11 @@ def correct_for_agent(parts: Parts, memory_id: str, text: str) -> Action:
             conflict = Conflict(statement=statement, existing_id=memory_id, reason="an agent proposed a correction")
             return store.apply(conflict, origin), (), ()
         action = store.supersede(memory_id, statement, origin, "corrected by an agent")
-        store_or_queue_vectors(tx, vectors, "memory", action.memory_id, memory_vectors, origin.at)
+        store_or_queue_vectors(tx, vector_search, "memory", action.memory_id, memory_vectors, origin.at)
         return action, (), action.closed
 
     action = run_change(parts, write)
-    update_index(parts, vectors, [(action, memory_vectors)])
+    update_index(parts, vector_search, [(action, memory_vectors)])
     return action
 
 
@@ -297,7 +302,7 @@ def _agent_origin(clock: Clock, scope: Scope) -> Origin:
     return Origin(scope=scope, trust=TRUST_AGENT, at=clock.now(), made_by=AGENT, actor=AGENT)
 
 
-def _store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
+def _store_from_agent(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
     project = Events(tx).add(event, received_at=parts.clock.now())
     if project is None:
         return [(Action(name="noop", memory_id="", reason=DUPLICATE_REQUEST), None)]
@@ -336,9 +341,9 @@ def remember(
     event = manual_event(parts.clock, "note", text, names=all_names, host=host)._replace(branch=branch)
     event = clean_event(event, parts.redact)
     turn = turns_from_event(event, "")[0]
-    without_secret(turn.text)
-    reading = _reading(parts.vectors, turn, scope)
-    done = parts.writer.run(lambda tx: _remember_store(parts, tx, event, reading))
+    require_no_secret(turn.text)
+    reading = _read_user_text(parts.vectors, turn, scope)
+    done = parts.writer.run(lambda tx: _store_from_user(parts, tx, event, reading))
     update_index(parts, reading.vectors, done)
     write_briefs(parts, None, everywhere=True)
     parts.work_waiting.set()
@@ -351,7 +356,7 @@ def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], s
     Raises:
         BadInput: one of them holds a secret; none is stored.
     """
-    redacted = [without_secret(parts.redact(text)) for text in texts]
+    redacted = [require_no_secret(parts.redact(text)) for text in texts]
 
     def write(tx: Tx) -> int:
         now = parts.clock.now()
@@ -359,8 +364,8 @@ def remember_many(parts: Parts, texts: Sequence[str], *, names: Sequence[str], s
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         for text in redacted:
             statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope)
-            memory = parts.memories(tx).add(statement, origin, "imported in bulk")
-            queue_vectors(tx, "memory", memory.memory_id, now)
+            action = parts.memories(tx).add(statement, origin, "imported in bulk")
+            queue_vectors(tx, "memory", action.memory_id, now)
         return len(redacted)
 
     count = parts.writer.run(write)
@@ -376,46 +381,46 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
     """
     if not key.strip() or not value.strip():
         raise BadInput("A fact needs a key and a value.")
-    text = without_secret(parts.redact(f"{key}: {value}"))
+    text = require_no_secret(parts.redact(f"{key}: {value}"))
     statement = Statement(kind="fact", text=text, span=Span(start=0, end=0), scope=scope, key=key, value=value)
-    vectors = parts.vectors
-    [memory_vectors] = embed_inline(vectors, [statement.text])
+    vector_search = parts.vectors
+    [memory_vectors] = embed_inline(vector_search, [statement.text])
 
     def write(tx: Tx) -> Action:
         now = parts.clock.now()
         project = Projects(tx).resolve(project_names(tx, names), at=now)
         origin = Origin(scope=Scope(project=project, channel="api"), trust=TRUST_TYPED, at=now, actor="user")
         action = parts.memories(tx).put_core_fact(statement, origin)
-        store_or_queue_vectors(tx, vectors, "memory", action.memory_id, memory_vectors, now)
+        store_or_queue_vectors(tx, vector_search, "memory", action.memory_id, memory_vectors, now)
         return action
 
     action = parts.writer.run(write)
-    update_index(parts, vectors, [(action, memory_vectors)])
+    update_index(parts, vector_search, [(action, memory_vectors)])
     parts.work_waiting.set()
     return action
 
 
-def _reading(vectors: VectorSearch, turn: Turn, scope: ScopeName | None) -> Reading:
-    found = _covering(turn.text, extract(turn))
-    statements = tuple(replace(statement, scope=scope) if scope else statement for statement in found)
-    return embed_statements(vectors, [(turn, statements)])[0]
+def _read_user_text(vector_search: VectorSearch, turn: Turn, scope: ScopeName | None) -> Reading:
+    extracted = _statements_covering(turn.text, extract(turn))
+    statements = tuple(replace(statement, scope=scope) if scope else statement for statement in extracted)
+    return embed_statements(vector_search, [(turn, statements)])[0]
 
 
-def _covering(text: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Return the statements found if they cover the text; otherwise one statement with the whole text."""
-    covered = "".join(text[statement.span.start : statement.span.end] for statement in found)
-    if found and len(text.split()) - len(covered.split()) <= _MAX_UNCOVERED_WORDS:
-        return found
+def _statements_covering(text: str, extracted: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Return the extracted statements if they cover the text; otherwise one statement with the whole text."""
+    covered = "".join(text[statement.span.start : statement.span.end] for statement in extracted)
+    if extracted and len(text.split()) - len(covered.split()) <= _MAX_UNCOVERED_WORDS:
+        return extracted
     span = Span(start=0, end=len(text))
-    if not found:
+    if not extracted:
         return (Statement(kind="fact", text=text.strip(), span=span, confidence=1.0),)
-    corrects = tuple(dict.fromkeys(old for statement in found for old in statement.corrects))
-    is_correction = any(statement.is_correction for statement in found)
-    first = replace(found[0], text=text.strip(), span=span, key=None, value=None)
+    corrects = tuple(dict.fromkeys(old for statement in extracted for old in statement.corrects))
+    is_correction = any(statement.is_correction for statement in extracted)
+    first = replace(extracted[0], text=text.strip(), span=span, key=None, value=None)
     return (replace(first, corrects=corrects, is_correction=is_correction),)
 
 
-def _remember_store(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
+def _store_from_user(parts: Parts, tx: Tx, event: Event, reading: Reading) -> list[tuple[Action, Vectors | None]]:
     project = Events(tx).add(event, received_at=parts.clock.now()) or ""
     turn = replace(reading.turn, scope=replace(reading.turn.scope, project=project or None))
     if parts.turns(tx).add(turn):

@@ -1,7 +1,7 @@
 """Value types for memories, and pure helpers: filters, decisions, reviews, undo plans, text matching.
 
-- `Statement` is what the extractor proposes; `Memory` is what is stored. A memory is never overwritten: an update
-  closes its validity, and a new memory links back to it.
+- `Statement` is what the extractor proposes; `Memory` is what is stored. The text of a memory is never overwritten: an
+  update closes its validity, and a new memory links back to it.
 - `Decision` (`Add`, `Update`, `Delete`, `Noop`, `Conflict`) says what happens to a statement; `Review` waits for the
   user.
 - `Filters` restricts queries; `UndoPlan` describes an undo before it is applied.
@@ -49,9 +49,9 @@ class Filters:
         thread: id of a thread; matches its turns, and memories with evidence in one of them.
         language: of the text; turns have none and never match.
 
-    A field whose metadata says `of` exists in that table only; a row of the other table never passes it. What else a
-    field needs: its condition in `queries.sql`, and its text in `server.routes.memories`, `cli.commands.search` and the
-    SDK.
+    A field with the metadata `of` exists in that table only; if it is set, no row of the other table passes. A new
+    field also needs a condition in `queries.sql`, and an entry in `server.routes.memories`, `cli.commands.search` and
+    the SDK.
     """
 
     user: str | None = None
@@ -81,7 +81,7 @@ NO_FILTERS = Filters()
 
 Kind = Literal["fact", "decision", "preference", "intent", "constraint", "episode", "concept", "note", "rule"]
 MIN_CONFIDENCE_INJECT = 0.6
-"""Minimum confidence of a memory that is injected automatically (EXT-7)."""
+"""Minimum confidence of a memory that is injected automatically."""
 MIN_CONFIDENCE_KEEP = 0.3
 """Minimum confidence of a statement that is stored; below `MIN_CONFIDENCE_INJECT` it is found but never injected."""
 #: Kinds that summarise sessions. They repeat other memories and turns, so nothing automatic reads them.
@@ -108,7 +108,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """A candidate memory: what the extractor read in one turn.
+    """A proposed memory: what extraction read in one turn.
 
     Attributes:
         subject: what it is about, in a few normalised words (`production port`), so that a newer value of the same
@@ -136,7 +136,7 @@ class Statement:
 class Memory:
     """One stored statement with its state and history.
 
-    It is self-contained and has evidence. A standing instruction is a memory of kind `rule`.
+    It is self-contained and usually has evidence. A standing instruction is a memory of kind `rule`.
 
     Attributes:
         disabled: a rule that the user switched off: it is kept, but shown to no model.
@@ -187,8 +187,8 @@ def plain_values(memory: Memory) -> dict[str, Any]:
     return {name: to_text(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
-# Decisions about a statement (AUDN): a closed union, consumed with `match`. The ids name memories that were shown to
-# the decider; they are checked again on application, because models invent ids.
+# Decisions about a statement: a closed union, consumed with `match`. The ids name memories that were shown to whoever
+# decided, the rules or a model. They are checked again when the decision is applied, because models invent ids.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,7 +247,7 @@ class Neighbour:
     """A stored memory similar to a statement.
 
     Attributes:
-        similarity: calibrated, 0 = unrelated, 1 = same text (EMBEDDING: s = max(0, (cos - m0)/(1 - m0))).
+        similarity: calibrated, 0 = unrelated, 1 = same text (see `EmbeddingSpace.calibrated`).
     """
 
     memory: Memory
@@ -468,10 +468,8 @@ def _decoded(found: re.Match[str]) -> str:
 # Paths of memory files.
 
 ROOT: Final = "/memories"
-MAX_PATH: Final = 500
-"""Maximum characters of a path."""
-MAX_NAME: Final = 200
-"""Maximum bytes of a name."""
+MAX_PATH_CHARS: Final = 500
+MAX_NAME_BYTES: Final = 200
 MAX_DEPTH: Final = 10
 
 #: Device names on Windows, with any extension.
@@ -491,16 +489,20 @@ def checked_path(path: str) -> str:
     The names are still restricted to those that are safe on any disk, because notes are exported.
 
     Raises:
-        BadInput: it is not below `/memories`, or one of its names is unsafe.
+        BadInput: it is not below `/memories`, is too long or too deep, or one of its names is unsafe.
     """
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise BadInput(f"Path must start with {ROOT}, got: {_printable(path)}", remedy="")
-    if len(path) > MAX_PATH:
-        raise BadInput(f"The path has {len(path)} characters; it may have {MAX_PATH}.", remedy="")
+    if len(path) > MAX_PATH_CHARS:
+        raise BadInput(f"The path has {len(path)} characters; it may have {MAX_PATH_CHARS}.", remedy="")
     plain = path.removesuffix("/")
     names = plain.split("/")[2:]
-    if len(names) > MAX_DEPTH or not all(map(_is_safe_name, names)):
+    if ".." in names:
         raise BadInput(f"Path {_printable(path)} would escape {ROOT} directory", remedy="")
+    if len(names) > MAX_DEPTH:
+        raise BadInput(f"The path has {len(names)} levels; it may have {MAX_DEPTH}.", remedy="")
+    if not all(map(_is_safe_name, names)):
+        raise BadInput(f"Path {_printable(path)} contains an unsafe name", remedy="")
     return plain
 
 
@@ -511,7 +513,7 @@ def is_within(path: str, directory: str) -> bool:
 
 def _is_safe_name(name: str) -> bool:
     """Return whether a name is a single safe file name on any file system."""
-    if not name or len(name.encode("utf-8", "replace")) > MAX_NAME or name != name.strip() or name.endswith("."):
+    if not name or len(name.encode("utf-8", "replace")) > MAX_NAME_BYTES or name != name.strip() or name.endswith("."):
         return False
     if name.startswith(("~", "..")) or _FORBIDDEN & set(name) or _LOOK_ALIKE & set(name) or _ENCODED.search(name):
         return False
@@ -524,4 +526,4 @@ def _is_safe_name(name: str) -> bool:
 
 
 def _printable(path: str) -> str:
-    return "".join(char if unicodedata.category(char) not in _UNPRINTABLE else "�" for char in path[:MAX_NAME])
+    return "".join(char if unicodedata.category(char) not in _UNPRINTABLE else "�" for char in path[:MAX_NAME_BYTES])

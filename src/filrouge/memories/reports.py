@@ -25,9 +25,9 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.repository import FilteredRows, SearchScope
 
-# Novelty: whether a text says something that no live memory says (API-5).
+# Novelty: whether a text says something that no live memory says.
 
-#: On the calibrated scale (MEM-7): 0 = unrelated, 1 = the same text.
+#: On the calibrated scale: 0 = unrelated, 1 = the same text.
 THRESHOLD: Final = 0.88
 _TOP_K: Final = 20
 MAX_COMPARED_CHARS: Final = 2000
@@ -68,17 +68,17 @@ def _compare(
     parts: Parts, tx: Tx, text: str, vectors: Vectors | None, threshold: float, names: Sequence[str], user: str
 ) -> Novelty:
     project = resolve_project(tx, names)[1]
-    found = _near(parts, vectors, frozenset({project or "", f"user:{user}"}))
+    similarity_by_id = _near(parts, vectors, frozenset({project or "", f"user:{user}"}))
     words = frozenset(parts.analyser.tokens(text).split())
     store = parts.memories(tx)
     newest = store.within(project=project, user=user)[:_MAX_COMPARED] if number_of(tx, "memories.size") else ()
     for memory in newest:
         if memory.scope.user == user and frozenset(parts.analyser.tokens(memory.text).split()) == words:
-            found[memory.id] = 1.0
-    memories = store.some(list(found)).values()
+            similarity_by_id[memory.id] = 1.0
+    memories = store.some(list(similarity_by_id)).values()
     live = [memory for memory in memories if memory.state == "live" and memory.scope.user == user]
-    nearest = max(live, key=lambda memory: (found[memory.id], memory.id), default=None)
-    similarity = found[nearest.id] if nearest else 0.0
+    nearest = max(live, key=lambda memory: (similarity_by_id[memory.id], memory.id), default=None)
+    similarity = similarity_by_id[nearest.id] if nearest else 0.0
     return Novelty(novel=similarity < threshold, nearest=nearest, similarity=similarity)
 
 
@@ -136,11 +136,11 @@ def listing(
     store = parts.memories(tx)
     if filters and filters.narrow:
         scope = SearchScope(project=project, user=LOCAL_USER, everywhere=not names)
-        found = store.known(FilteredRows(tx, "memory", scope, filters).newest_first)
+        memories = store.known(FilteredRows(tx, "memory", scope, filters).newest_first)
     else:
-        found = store.within(project=project, user=LOCAL_USER, everywhere=not names, all_states=history)
+        memories = store.within(project=project, user=LOCAL_USER, everywhere=not names, all_states=history)
     return [
-        memory_json(memory, project_names, parts.clock.now()) for memory in found if (memory.kind == "rule") is rules
+        memory_json(memory, project_names, parts.clock.now()) for memory in memories if (memory.kind == "rule") is rules
     ]
 
 

@@ -6,7 +6,8 @@
 - `Doubts` records memories that a newer one may have replaced; `Notes` lists the memory files.
 - These share `MemoryWriter`, which inserts rows and writes the journal, and `StateStore`, which changes states.
 
-Nothing is overwritten. Each change writes the memory, its evidence and a journal entry in the caller's transaction.
+The text of a memory is never overwritten. Its state is, and the journal keeps the old values. Each change writes the
+memory, its evidence and a journal entry in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -169,12 +170,12 @@ def state_of(memory: Memory, review: ReviewOutcome | None = None) -> MemoryState
 
 def difference(before: Mapping[str, MemoryState], after: Mapping[str, MemoryState]) -> ChangesByMemory:
     """Return the fields that differ between two sets of states of the same memories."""
-    found: dict[str, FieldChanges] = {}
+    changes: dict[str, FieldChanges] = {}
     for id_, state in after.items():
         old, new = asdict(before[id_]), asdict(state)
         if pairs := {name: [old[name], new[name]] for name in new if old[name] != new[name]}:
-            found[id_] = pairs
-    return found
+            changes[id_] = pairs
+    return changes
 
 
 def revert(state: MemoryState, pairs: FieldChanges) -> MemoryState | None:
@@ -242,27 +243,27 @@ class StateStore:
     ) -> list[str]:
         """Return the ids of other live memories that hold the same key (for a concept, the same subject)."""
         if memory.kind == "concept":
-            row = self._tx.one("memories.concept", core_fact_key(memory) | {"subject": memory.subject})
+            row = self._tx.one("memories.concept", uniqueness_columns(memory) | {"subject": memory.subject})
             is_taken = row is not None and row["state"] == "live" and row["id"] != memory.id
             return (
                 [row["id"]] if row and is_taken and (row["id"] not in after or after[row["id"]].state == "live") else []
             )
         if memory.key is None:
             return []
-        row = self._tx.one("memories.core_fact", core_fact_key(memory))
+        row = self._tx.one("memories.core_fact", uniqueness_columns(memory))
         unchanged = {row["id"]} - after.keys() if row else set[str]()
         changed = {
             id_
             for id_, state in after.items()
             if state.state == "live"
             and versions[id_].memory.key
-            and core_fact_key(versions[id_].memory) == core_fact_key(memory)
+            and uniqueness_columns(versions[id_].memory) == uniqueness_columns(memory)
         }
         return sorted((unchanged | changed) - {memory.id})
 
 
-def core_fact_key(memory: Memory) -> dict[str, object]:
-    """Return the fields within which a core fact key is unique."""
+def uniqueness_columns(memory: Memory) -> dict[str, object]:
+    """Return scope and key as columns; together they are unique among live core facts."""
     return {
         "scope": memory.scope_name,
         "project_id": memory.scope.project if memory.scope_name == "project" else None,
@@ -279,12 +280,12 @@ def _linked(id_: str, states: Mapping[str, MemoryState]) -> set[str]:
             if other in links:
                 links[version].add(other)
                 links[other].add(version)
-    found, todo = {id_}, [id_]
+    linked, todo = {id_}, [id_]
     while todo:
-        new = links[todo.pop()] - found
-        found |= new
+        new = links[todo.pop()] - linked
+        linked |= new
         todo += new
-    return found
+    return linked
 
 
 def _memory_with_state(row: Mapping[str, Any]) -> MemoryWithState:
@@ -303,8 +304,13 @@ ActionName = Literal[
 class Action:
     """The result of a decision.
 
+    Two names do not say what happened. A quarantined statement has the name `error`, with the id of its memory; an
+    unusable decision has the same name without an id. A statement that arrived late, and was stored as history, has the
+    name `noop` with the id of the later memory; the id of its own memory is only in the journal.
+
     Attributes:
-        memory_id: the memory that it created or touched; empty if there is none.
+        memory_id: the memory that it created or touched; empty if there is none. For `conflict`, the memory that the
+            statement contradicts.
         closed: the ids of the memories that it ended.
         review: id of the review that waits for the user; empty if there is none.
     """
@@ -353,16 +359,16 @@ class MemoryWriter:
         origin: Origin,
         *,
         state: State = "live",
-        supersedes: Memory | None = None,
+        predecessor: Memory | None = None,
         pinned: bool = False,
         disabled: bool = False,
     ) -> Memory:
-        """Store a statement as a memory, with its search index entry and its evidence."""
+        """Store a statement as a memory, with its search index entry and its evidence; link it to its predecessor."""
         memory = replace(
             _memory(statement, origin),
             state=state,
-            supersedes=supersedes.id if supersedes else None,
-            previous_text=supersedes.text if supersedes else None,
+            supersedes=predecessor.id if predecessor else None,
+            previous_text=predecessor.text if predecessor else None,
             pinned=pinned,
             disabled=disabled,
         )
@@ -422,7 +428,7 @@ class MemoryWriter:
         """Drop the key of a new core fact if a live memory still holds it; a key is unique."""
         if memory.key is None:
             return memory
-        return replace(memory, key=None) if self._tx.one("memories.core_fact", core_fact_key(memory)) else memory
+        return replace(memory, key=None) if self._tx.one("memories.core_fact", uniqueness_columns(memory)) else memory
 
     def _cite(self, memory_id: str, statement: Statement, origin: Origin) -> bool:
         if not origin.turn_id:
@@ -466,7 +472,7 @@ _ALLOWED_SETTLEMENTS: Final[Mapping[ReviewKind, Mapping[str, Settlement]]] = {
 class Reviews:
     """The review queue.
 
-    It holds statements that wait for the user, who keeps the old memory, takes the new one, keeps both, or rejects. A
+    It holds statements that wait for the user, who keeps the old memory, takes the new one, keeps both, or dismisses. A
     waiting statement is stored as a memory in the state `quarantined`, with its words and evidence. It is not served,
     and erasure covers it. Stating it again while it waits adds a mention. When two live memories cannot both be true
     (`contest`), both are served until the user decides.
@@ -574,11 +580,11 @@ class Reviews:
 
     def _review(self, row: Mapping[str, Any]) -> Review:
         ids = [row["memory_id"], row["against"]]
-        found = {id_: self._memory(id_) for id_ in ids if id_}
+        memories = {id_: self._memory(id_) for id_ in ids if id_}
         return Review(
-            memory=found[row["memory_id"]],
+            memory=memories[row["memory_id"]],
             kind=row["kind"],
-            against=found.get(row["against"]),
+            against=memories.get(row["against"]),
             reason=row["reason"],
             outcome=row["outcome"],
             at=from_text(row["at"]),
@@ -635,12 +641,12 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# Manual changes that only the user makes. Two other manual changes are next to the decisions with the same effect:
-# `Memories.supersede` and `Memories.bin`.
+# Pin, unpin, enable, disable and restore: only the user makes these changes. `Memories.supersede` and `Memories.bin`,
+# which agents also use, are next to the decisions with the same effect.
 
 
 class UserChanges:
-    """Changes that the user makes by hand."""
+    """Changes that only the user makes, by hand: pin, unpin, enable, disable, restore."""
 
     def __init__(self, tx: Tx, analyser: Analyser) -> None:
         self._tx = tx
@@ -675,15 +681,15 @@ class UserChanges:
             NotFound: no memory has this id.
             BadInput: it is not live, or is not a rule.
         """
-        found = self._with_versions(memory_id)[memory_id]
-        if found.memory.kind != "rule":
+        rule = self._with_versions(memory_id)[memory_id]
+        if rule.memory.kind != "rule":
             raise BadInput(f"Memory {memory_id} is not a rule.", remedy="See `filrouge rules`.")
-        if found.state.state != "live":
-            raise BadInput(f"Rule {memory_id} is {found.state.state}, not live.", remedy="See `filrouge rules --all`.")
+        if rule.state.state != "live":
+            raise BadInput(f"Rule {memory_id} is {rule.state.state}, not live.", remedy="See `filrouge rules --all`.")
         action: ActionName = "enable" if enabled else "disable"
-        if found.state.disabled is enabled:
-            after = {memory_id: replace(found.state, disabled=not enabled)}
-            self._change(action, memory_id, {memory_id: found.state}, after, origin, {})
+        if rule.state.disabled is enabled:
+            after = {memory_id: replace(rule.state, disabled=not enabled)}
+            self._change(action, memory_id, {memory_id: rule.state}, after, origin, {})
         return Action(name=action, memory_id=memory_id, reason="by hand")
 
     def restore(self, memory_id: str, origin: Origin) -> Action:
@@ -737,7 +743,7 @@ class UserChanges:
 
 # Memories: reading them, and applying decisions.
 
-#: Maximum number of active rules per scope (RULE-1). Further rules are stored, but stay inactive until the user
+#: Maximum number of active rules per scope. Further rules are stored, but stay inactive until the user
 #: removes one.
 MAX_RULES = 20
 
@@ -902,10 +908,10 @@ class Memories:
             case Noop(existing_id=existing_id) if self._live_in_scope([existing_id], statement, origin):
                 self._writer.mention(existing_id, statement, origin, reason)
                 return Action(name="noop", memory_id=existing_id, reason=reason)
-            case Conflict(existing_id=existing_id) if found := self._live_in_scope([existing_id], statement, origin):
-                return self._dispute(statement, found[0], origin, reason)
+            case Conflict(existing_id=existing_id) if disputed := self._live_in_scope([existing_id], statement, origin):
+                return self._dispute(statement, disputed[0], origin, reason)
             case Noop() | Conflict():
-                return self._add(statement, origin, f"{reason}; what it speaks of is not there")
+                return self._add(statement, origin, f"{reason}; that memory is not live here")
 
     def put_late(
         self, statement: Statement, origin: Origin, reason: str, *, by: Memory, at: datetime, ends: Sequence[str] = ()
@@ -951,7 +957,7 @@ class Memories:
         self, statement: Statement, old: list[Memory], origin: Origin, reason: str, *, disabled: bool = False
     ) -> Action:
         if not old:
-            return self._add(statement, origin, f"{reason}; what it replaces is no longer there")
+            return self._add(statement, origin, f"{reason}; no memory that it replaces is live")
         newest = max(old, key=lambda memory: memory.valid_from)
         if newest.valid_from > origin.at:
             return self._late(statement, newest, newest.valid_from, old, origin, reason)
@@ -959,7 +965,7 @@ class Memories:
         ended = {id_: _ended(state, "superseded", origin) for id_, state in before.items()}
         self._writer.states.write(ended, origin.at)
         pinned = any(replaced.pinned for replaced in old)
-        memory = self._writer.insert(statement, origin, supersedes=old[0], pinned=pinned, disabled=disabled)
+        memory = self._writer.insert(statement, origin, predecessor=old[0], pinned=pinned, disabled=disabled)
         after = {id_: replace(state, superseded_by=memory.id) for id_, state in ended.items()}
         self._writer.states.write(after, origin.at)
         closed = [replaced.id for replaced in old]
@@ -980,7 +986,7 @@ class Memories:
         before = {ended.id: state_of(ended) for ended in earlier}
         after = {id_: _ended(state, "superseded", origin) for id_, state in before.items()}
         self._writer.states.write(after, origin.at)
-        memory = self._writer.insert(statement, origin, state="superseded", supersedes=next(iter(earlier), None))
+        memory = self._writer.insert(statement, origin, state="superseded", predecessor=next(iter(earlier), None))
         state = replace(state_of(memory), valid_to=to_text(at), superseded_by=by.id)
         after = {id_: replace(ended, superseded_by=memory.id) for id_, ended in after.items()} | {memory.id: state}
         self._writer.states.write(after, origin.at)
@@ -1013,7 +1019,9 @@ class Memories:
         found, scope = self.some(ids), _scope_columns(statement, origin)
         memories = (found[id_] for id_ in dict.fromkeys(ids) if id_ in found)
         return [
-            memory for memory in memories if memory.state == "live" and scope.items() <= core_fact_key(memory).items()
+            memory
+            for memory in memories
+            if memory.state == "live" and scope.items() <= uniqueness_columns(memory).items()
         ]
 
     def _with_evidence(self, rows: Sequence[dict[str, Any]]) -> list[Memory]:

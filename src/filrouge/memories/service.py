@@ -20,9 +20,9 @@ from filrouge.core.errors import BadInput, NotFound, Stale
 from filrouge.core.protocols import Analyser, Redactor, Tx
 from filrouge.core.scope import Scope, ScopeName
 from filrouge.erasure.models import MAX_RELATED, MIN_RELEVANCE
-from filrouge.extraction.sentences import without_secret
+from filrouge.extraction.sentences import require_no_secret
 from filrouge.extraction.understanding import embed_inline, update_index
-from filrouge.memories.changes import AGENT, Superseded, bin_memory, run_change, supersede, user_origin
+from filrouge.memories.changes import AGENT, Replacement, bin_memory, run_change, supersede, user_origin
 from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan
 from filrouge.memories.reports import listing, memory_json, quotes
 from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
@@ -49,14 +49,14 @@ def fact_of(parts: StoreContext, tx: Tx, key: str, names: Sequence[str]) -> Memo
         BadInput: several facts have this key; the message lists their ids.
     """
     project = project_id(tx, names)
-    found = UserChanges(tx, parts.analyser).with_key(key)
+    facts = UserChanges(tx, parts.analyser).with_key(key)
     if names:
-        of_project = [fact for fact in found if fact.scope_name == "project" and fact.scope.project == project]
-        found = of_project or [fact for fact in found if fact.scope_name == "user"]
-    if len(found) > 1:
-        ids = ", ".join(fact.id for fact in found)
+        of_project = [fact for fact in facts if fact.scope_name == "project" and fact.scope.project == project]
+        facts = of_project or [fact for fact in facts if fact.scope_name == "user"]
+    if len(facts) > 1:
+        ids = ", ".join(fact.id for fact in facts)
         raise BadInput(f"Several facts have the key {key!r}: {ids}.", remedy="Name the project, or use an id.")
-    fact = found[0] if found else parts.memories(tx).some([key]).get(key)
+    fact = facts[0] if facts else parts.memories(tx).some([key]).get(key)
     if fact is None:
         raise NotFound(f"There is no fact {key!r}.")
     if fact.kind == "rule":
@@ -64,7 +64,7 @@ def fact_of(parts: StoreContext, tx: Tx, key: str, names: Sequence[str]) -> Memo
     return fact
 
 
-def change_fact(parts: Parts, key: str, value: str, names: Sequence[str]) -> Superseded | None:
+def change_fact(parts: Parts, key: str, value: str, names: Sequence[str]) -> Replacement | None:
     """Set the value of a fact; return None if it has this value already.
 
     Raises:
@@ -138,17 +138,17 @@ def confirm_bin(
     """
 
     def write(tx: Tx) -> tuple[BinPreview, Collection[str], Collection[str]]:
-        found = _preview(parts, tx, topic.strip(), memory_id.strip(), project)
-        if not found.token or not hmac.compare_digest(found.token.encode(), token.encode()):
+        preview = _preview(parts, tx, topic.strip(), memory_id.strip(), project)
+        if not preview.token or not hmac.compare_digest(preview.token.encode(), token.encode()):
             raise Stale(
                 "The matching rows have changed since the preview.",
                 remedy="Ask again without a token, and look at what it would bin now.",
             )
         now = parts.clock.now()
-        for memory in found.goes:
+        for memory in preview.goes:
             origin = Origin(scope=Scope(channel="mcp"), trust=TRUST_AGENT, at=now, made_by=AGENT, actor=AGENT)
-            parts.memories(tx).bin(memory.id, origin, "forgotten by an agent")
-        return found, (), tuple(memory.id for memory in found.goes)
+            parts.memories(tx).bin(memory.id, origin, "binned by an agent")
+        return preview, (), tuple(memory.id for memory in preview.goes)
 
     return run_change(parts, write)
 
@@ -157,13 +157,13 @@ def _preview(parts: Parts, tx: Tx, topic: str, memory_id: str, project: str | No
     if bool(topic) == bool(memory_id):
         raise BadInput("Give either a `topic` or an `id`.", remedy="Give one of the two.")
     if memory_id:
-        found = [parts.memories(tx).get(memory_id)]
-        if found[0].state != "live":
-            raise BadInput(f"Memory {memory_id} is {found[0].state}, not live.", remedy="There is nothing to forget.")
+        memories = [parts.memories(tx).get(memory_id)]
+        if memories[0].state != "live":
+            raise BadInput(f"Memory {memory_id} is {memories[0].state}, not live.", remedy="There is nothing to bin.")
     else:
-        found = _about(parts, tx, topic, project)
-    user_only = tuple(memory for memory in found if memory.pinned or memory.kind == "rule")
-    goes = tuple(memory for memory in found if memory not in user_only)
+        memories = _about(parts, tx, topic, project)
+    user_only = tuple(memory for memory in memories if memory.pinned or memory.kind == "rule")
+    goes = tuple(memory for memory in memories if memory not in user_only)
     return BinPreview(goes=goes, kept=user_only, token=_token(topic, memory_id, goes) if goes else "")
 
 
@@ -235,7 +235,7 @@ def _review_json(parts: StoreContext, tx: Tx, review: Review) -> dict[str, Any]:
     }
 
 
-# Rules (RULE-1, RULE-3).
+# Rules.
 
 #: Maximum length in characters: a rule is one instruction.
 MAX_RULE_CHARS = 500
@@ -253,9 +253,9 @@ def list_rules(
         names: names of the project; empty = all projects.
         history: also return superseded and binned rules.
     """
-    found = listing(parts, tx, names, rules=True, history=history, filters=filters)
+    rules = listing(parts, tx, names, rules=True, history=history, filters=filters)
     standing = parts.memories(tx).rules_standing()
-    cited_ids = [cited["turn_id"] for rule in found for cited in rule["evidence"]]
+    cited_ids = [cited["turn_id"] for rule in rules for cited in rule["evidence"]]
     turns = {turn.id: turn for turn in parts.turns(tx).get(cited_ids)}
     return [
         rule
@@ -274,7 +274,7 @@ def list_rules(
                 if (turn := turns.get(cited["turn_id"]))
             ],
         }
-        for rule in found
+        for rule in rules
     ]
 
 
@@ -373,7 +373,7 @@ def _rule(parts: StoreContext, tx: Tx, rule_id: str) -> Memory:
 
 
 def _checked(redact: Redactor, text: str) -> str:
-    checked = without_secret(redact(" ".join(text.split())))
+    checked = require_no_secret(redact(" ".join(text.split())))
     if not checked:
         raise BadInput("The text of the rule is empty.")
     if len(checked) > MAX_RULE_CHARS:

@@ -231,7 +231,7 @@ def owned(home: str | None = None, *, environ: Mapping[str, str] | None = None) 
             ) from error
         running = wiring.start(home_path, environ=environ)
         stack.callback(running.stop)
-        running.warming.join()
+        running.warm_up_thread.join()
         yield running
 
 

@@ -1,6 +1,6 @@
 """Wiring: opens a home's database, builds every service, starts the workers and stops them again.
 
-This is the only module that names concrete classes. `start` returns a `Running`; `build` returns the services
+This module chooses the implementations behind `Parts`. `start` returns a `Running`; `build` returns the services
 without starting anything. `HANDLERS` maps each job kind to its handler. The caller must hold the home's lock.
 """
 
@@ -26,7 +26,7 @@ from filrouge.core.paths import DATABASE, SPOOL, WORD_INDEXES, inside, make_priv
 from filrouge.core.protocols import Analyser, Embedder, Tx, VectorIndex, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings, resolve
-from filrouge.daemon.process import trim_memory
+from filrouge.daemon.process import trim_ram
 from filrouge.erasure.service import TRUNCATE_WAL, forget_again_at_start, truncate_wal
 from filrouge.erasure.tombstones import TombstoneFilter
 from filrouge.extraction import understanding
@@ -38,6 +38,7 @@ from filrouge.maintenance import backup_files, copies
 from filrouge.maintenance.backup_service import back_up, backup_watch
 from filrouge.maintenance.garden_service import GARDEN, garden_task, run_next_step
 from filrouge.maintenance.retention import RETAIN, retain, retention_watch
+from filrouge.memories.repository import Action
 from filrouge.notes.pages_service import pages_watch
 from filrouge.notes.service import vault_watches
 from filrouge.notes.vault import Vaults
@@ -147,6 +148,7 @@ def bring_up_to_date(home: str, clock: Clock, *, steps: Sequence[Migration] | No
     if applied:
         _LOG.info("schema brought up to date: %s", ", ".join(applied))
     if backup is not None:
+        # Keep all scheduled backups; of those made before a change, remove the surplus.
         backup_files.rotate(home, keep=1 << 30, weeks=1 << 30)
 
 
@@ -191,8 +193,8 @@ _MAX_JOBS_TOGETHER: Final = 64
 _MAX_INLINE_CHARS: Final = 10_000
 
 
-def read_turns(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
-    """Turn events into turns."""
+def read_events(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
+    """Split events into turns."""
     events = parts.readers.here(lambda tx: [Events(tx).get(payload["event"]) for payload in payloads])
     for payload, event in zip(payloads, events, strict=True):
         if event is None:
@@ -226,7 +228,7 @@ def _read_event(parts: Parts, event: Event, project: str) -> JobResult:
 
 
 def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
-    """Turn the user's turns into memories."""
+    """Extract memories from the user's turns."""
     turns = parts.readers.here(lambda tx: parts.turns(tx).get([payload["turn"] for payload in payloads]))
     found_ids = {turn.id for turn in turns}
     for payload in payloads:
@@ -243,16 +245,16 @@ def _analyse_turn(
     agreed: understanding.Reading | None,
     pending_vectors: understanding.PendingVectors,
 ) -> JobResult:
-    turn, actions = stated.turn, list[Any]()
+    turn, applied = stated.turn, list[tuple[Action, Vectors | None]]()
     readings = [stated] if agreed is None else [agreed, stated]
 
     def write(tx: Tx) -> None:
-        actions[:] = [
-            action
+        applied[:] = [
+            action_and_vectors
             for reading in readings
-            for action in understanding.apply_reading(parts, tx, reading, pending_vectors)
+            for action_and_vectors in understanding.apply_reading(parts, tx, reading, pending_vectors)
         ]
-        if actions:
+        if applied:
             everywhere = any(item.statement.scope == "user" for item in stated.pending)
             payload: dict[str, object] = {"project": turn.scope.project, "everywhere": everywhere}
             dedupe = "brief:everywhere" if everywhere else f"brief:{turn.scope.project}"
@@ -260,7 +262,7 @@ def _analyse_turn(
         if turn.event_id:
             Events(tx).settle(turn.event_id, "done")
 
-    return JobResult(write=write, afterwards=lambda: understanding.update_index(parts, stated.vectors, actions))
+    return JobResult(write=write, afterwards=lambda: understanding.update_index(parts, stated.vectors, applied))
 
 
 def brief(parts: Parts, payload: Payload) -> JobResult:
@@ -290,37 +292,46 @@ def index_memory(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
 
 
 def _index(parts: Parts, payloads: Sequence[Payload], ids: Sequence[str], owners: Sequence[Owner]) -> list[JobResult]:
-    """Return results for the first of these jobs; owners that are gone or complete get an empty result."""
-    vectors = parts.vectors
+    """Return the results of these jobs up to the first whose owner was not embedded.
+
+    An owner that is gone or complete gets an empty result.
+    """
+    vector_search = parts.vectors
     # No embedder can make vectors of this space, so a retry is useless; a later reindex finds what lacks vectors.
-    pending = list[Owner]() if vectors.is_lost else owners
-    passes = embed_next_windows(parts.readers, vectors.embedder, vectors.space.id, pending) if pending else []
+    pending = list[Owner]() if vector_search.is_lost else owners
+    passes = (
+        embed_next_windows(parts.readers, vector_search.embedder, vector_search.space.id, pending) if pending else []
+    )
     windows_by_owner = {owner.id: windows for owner, windows in zip(pending, passes, strict=False)}
     unembedded = {owner.id for owner in pending} - windows_by_owner.keys()
     end = next((index for index, id_ in enumerate(ids) if id_ in unembedded), len(ids))
-    return [_index_owner(parts, vectors, payloads[index], windows_by_owner.get(ids[index])) for index in range(end)]
+    return [
+        _index_owner(parts, vector_search, payloads[index], windows_by_owner.get(ids[index])) for index in range(end)
+    ]
 
 
-def _index_owner(parts: Parts, vectors: VectorSearch, payload: Payload, windows: EmbeddedWindows | None) -> JobResult:
+def _index_owner(
+    parts: Parts, vector_search: VectorSearch, payload: Payload, windows: EmbeddedWindows | None
+) -> JobResult:
     if windows is None:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
-        windows.write(tx, vectors.space.id)
+        windows.write(tx, vector_search.space.id)
         if windows.owner.kind == "memory":
-            queue_need_vectors(tx, vectors, parts.clock.now())
+            queue_need_vectors(tx, vector_search, parts.clock.now())
         if not windows.first and windows.owner.kind == "turn":
-            update_vector_for_prompt(tx, windows.owner.id, vectors.space.id)
+            update_vector_for_prompt(tx, windows.owner.id, vector_search.space.id)
 
     return JobResult(
         write=write,
-        afterwards=lambda: windows.add_to_index(parts, vectors),
+        afterwards=lambda: windows.add_to_index(parts, vector_search),
         again=lambda: payload if windows.first else None,
     )
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "read_turns": Handler(prepare=read_turns, max_together=_MAX_JOBS_TOGETHER),
+    "read_turns": Handler(prepare=read_events, max_together=_MAX_JOBS_TOGETHER),
     "reconcile": single(reconcile),
     "analyse": Handler(prepare=analyse, max_together=_MAX_JOBS_TOGETHER),
     "brief": single(brief),
@@ -350,9 +361,9 @@ HANDLERS: Mapping[str, Handler] = {
 
 EmbedderFactories = Mapping[str, Callable[[], Embedder]]
 
-#: Workers for jobs that call models, so conversations read in parallel.
+#: Workers for jobs that call models; with several, conversations are read in parallel.
 _MODEL_WORKERS = 2
-#: Seconds between two calls that return free memory to the operating system.
+#: Seconds between two calls that return free RAM to the operating system.
 _TRIM_SECONDS = 20.0
 
 
@@ -362,27 +373,27 @@ class Running:
 
     parts: Parts
     workers: tuple[Worker, ...]
-    watches: tuple[PeriodicTask, ...]
+    periodic_tasks: tuple[PeriodicTask, ...]
     words: WordFeed
-    warming: Thread
+    warm_up_thread: Thread
 
     def warm_up(self) -> None:
         """Start the warm-up thread, which does the work that the first request does not wait for. Call it once."""
-        self.warming.start()
+        self.warm_up_thread.start()
 
     def settings_changed(self) -> None:
-        """Run the periodic tasks now whose interval depends on the settings."""
-        for task in self.watches:
+        """Run now the periodic tasks whose interval depends on the settings."""
+        for task in self.periodic_tasks:
             if task.has_varying_interval:
                 task.wake()
 
     def stop(self) -> None:
         """Finish pending writes, release leased jobs and close the database."""
         self.parts.stopping.set()
-        if self.warming.ident is None:
+        if self.warm_up_thread.ident is None:
             self.warm_up()
-        self.warming.join()  # it reads the database and starts the threads stopped below
-        for task in self.watches:
+        self.warm_up_thread.join()  # it reads the database and starts the threads stopped below
+        for task in self.periodic_tasks:
             task.stop()
         self.words.stop()
         self.parts.models.close()
@@ -399,7 +410,7 @@ def start(
     *,
     environ: Mapping[str, str] | None = None,
     clock: Clock | None = None,
-    makers: EmbedderFactories | None = None,
+    embedder_factories: EmbedderFactories | None = None,
     panel: BuildPanel | None = None,
     pace: ModelTimings | None = None,
     warm_up: bool = True,
@@ -407,7 +418,7 @@ def start(
     """Open the store in `home` and start working.
 
     Args:
-        makers: embedders by name, instead of the registered ones.
+        embedder_factories: by the name of the embedder, instead of the registered ones.
         panel: builds the models named in the settings, instead of the real ones.
         pace: the timing of model calls.
         warm_up: load the indexes and start on the backlog now; if False, the caller calls `Running.warm_up`.
@@ -416,7 +427,14 @@ def start(
         StoreError: the database cannot be opened, is damaged, or is newer than this program.
     """
     environment = dict(os.environ if environ is None else environ)
-    parts = build(home, environ=environment, clock=clock or SystemClock(), makers=makers, panel=panel, pace=pace)
+    parts = build(
+        home,
+        environ=environment,
+        clock=clock or SystemClock(),
+        embedder_factories=embedder_factories,
+        panel=panel,
+        pace=pace,
+    )
     worker_group = new_worker_group(parts.clock)
     model_workers = (
         Worker(parts, HANDLERS, lane=MODELS, worker_group=worker_group, number=number)
@@ -425,10 +443,10 @@ def start(
     workers = (Worker(parts, HANDLERS, worker_group=worker_group), *model_workers)
     forget_again_at_start(parts)
     write_hook_settings(parts)
-    watches = (
+    periodic_tasks = (
         spool_task(parts),
         PeriodicTask(
-            _TRIM_SECONDS, trim_memory, name="allocator", failure_message="could not return free memory to the system"
+            _TRIM_SECONDS, trim_ram, name="allocator", failure_message="could not return free RAM to the system"
         ),
         idle_watch(parts),
         retention_watch(parts),
@@ -441,8 +459,12 @@ def start(
     parts.feed.start()
     if is_decision_log_enabled():
         parts.readers.here(parts.feed.join)
-    warming = Thread(target=_warm_up, args=(parts, workers, watches, words), name="filrouge-warm-up", daemon=True)
-    running = Running(parts=parts, workers=workers, watches=watches, words=words, warming=warming)
+    warm_up_thread = Thread(
+        target=_warm_up, args=(parts, workers, periodic_tasks, words), name="filrouge-warm-up", daemon=True
+    )
+    running = Running(
+        parts=parts, workers=workers, periodic_tasks=periodic_tasks, words=words, warm_up_thread=warm_up_thread
+    )
     if warm_up:
         running.warm_up()
     return running
@@ -453,7 +475,7 @@ def build(
     *,
     environ: Mapping[str, str],
     clock: Clock,
-    makers: EmbedderFactories | None = None,
+    embedder_factories: EmbedderFactories | None = None,
     panel: BuildPanel | None = None,
     pace: ModelTimings | None = None,
 ) -> Parts:
@@ -461,7 +483,9 @@ def build(
     make_private(home)
     make_private(inside(home, SPOOL))
     path = inside(home, DATABASE)
-    embedders = _registered_embedders(home, environ) if makers is None else _given_embedders(makers)
+    embedders = (
+        _registered_embedders(home, environ) if embedder_factories is None else _given_embedders(embedder_factories)
+    )
     readers = ReaderPool(lambda: Database(path, readonly=True))
 
     def new_index(kind: OwnerKind, space: EmbeddingSpace) -> VectorIndex:
@@ -523,7 +547,7 @@ def load_indexes(parts: Parts) -> None:
     parts.readers.here(lambda tx: parts.vectors.fill(tx, parts.stopping))
 
 
-def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[PeriodicTask], words: WordFeed) -> None:
+def _warm_up(parts: Parts, workers: Sequence[Worker], periodic_tasks: Sequence[PeriodicTask], words: WordFeed) -> None:
     """Do the work that the first request does not wait for: load indexes, queue the backlog, start the workers."""
     words.start()
     disk.ensure_reserve(parts.home)
@@ -544,7 +568,7 @@ def _warm_up(parts: Parts, workers: Sequence[Worker], watches: Sequence[Periodic
     parts.resumed.set()
     for worker in workers:
         worker.start()
-    for task in watches:
+    for task in periodic_tasks:
         task.start()
 
 
@@ -580,10 +604,10 @@ def embedder_of(name: str, settings: Settings, environ: Mapping[str, str]) -> Em
     return create_embedder(name, options)
 
 
-def _given_embedders(makers: EmbedderFactories) -> Embedders:
+def _given_embedders(embedder_factories: EmbedderFactories) -> Embedders:
     def make(name: str) -> Embedder:
-        if name not in makers:
-            raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(makers))}.")
-        return makers[name]()
+        if name not in embedder_factories:
+            raise BadConfig(f"There is no embedder {name!r}; there are: {', '.join(sorted(embedder_factories))}.")
+        return embedder_factories[name]()
 
-    return Embedders(make, lambda: makers)
+    return Embedders(make, lambda: embedder_factories)

@@ -19,7 +19,7 @@ from filrouge.capture.repository import Turns, turn_from_row
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Analyser, Tx
 from filrouge.memories.models import SUMS, Memory
-from filrouge.memories.repository import Memories, MemoryWriter, Origin, core_fact_key, row_of, state_of
+from filrouge.memories.repository import Memories, MemoryWriter, Origin, row_of, state_of, uniqueness_columns
 from filrouge.search.repository import FullTextIndex
 
 Outcome = Literal["added", "present"]
@@ -83,7 +83,7 @@ class ExportRepository:
         if (
             memory.state == "live"
             and memory.key is not None
-            and self._tx.one("memories.core_fact", core_fact_key(memory))
+            and self._tx.one("memories.core_fact", uniqueness_columns(memory))
         ):
             memory = replace(memory, key=None)
         state = state_of(memory)

@@ -22,7 +22,7 @@ from filrouge.core.protocols import Tx
 from filrouge.runtime import wiring
 from filrouge.runtime.jobs import ORDINARY, Handler, JobResult, Jobs, Payload, Worker
 from filrouge.runtime.services import Parts, StoredSettings
-from filrouge.runtime.wiring import HANDLERS, read_turns
+from filrouge.runtime.wiring import HANDLERS, read_events
 from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, idle, running
 from filrouge.threads import placing
@@ -195,7 +195,7 @@ def test_a_prompt_waits_for_its_vector_as_long_as_one_is_to_come(tmp_path: Path)
     with stopped(tmp_path) as parts:
         told = event(text=COUPON[0])
         store_events(parts, [told]).result(60)
-        [outcome] = read_turns(parts, [{"event": told.id}])
+        [outcome] = read_events(parts, [{"event": told.id}])
         parts.writer.run(outcome.write)
         [turn] = prompts(parts)
         assert place_one(parts, turn) == {"turn": turn}

@@ -29,7 +29,7 @@ from filrouge.memories.changes import bin_memory
 from filrouge.providers.service import ConfiguredModels, ModelTimings
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
-from filrouge.runtime.wiring import read_turns
+from filrouge.runtime.wiring import read_events
 from filrouge.testing import ScriptedModel, idle, running
 from filrouge.threads.models import Synthesis
 from filrouge.threads.repository import Syntheses
@@ -292,7 +292,7 @@ def test_what_was_written_down_before_its_turns_were_placed_gets_their_thread_so
         work(parts, wait=False)
         waiting = parts.readers.here(lambda tx: tx.all("syntheses.unread", CODE.parameters | {"limit": 9}))
         events = [{"event": json.loads(row["payload"])["id"]} for row in waiting]
-        for outcome in read_turns(parts, events):
+        for outcome in read_events(parts, events):
             parts.writer.run(outcome.write)
         parts.writer.run(synthesise(parts, _compacted()).write)
         assert [one.thread_id for one in stored(parts)] == [None]

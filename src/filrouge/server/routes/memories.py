@@ -27,7 +27,7 @@ from filrouge.maintenance import health
 from filrouge.memories import reports, service
 from filrouge.memories.changes import bin_memory, pin, put_fact, remember, remember_many, restore, supersede
 from filrouge.memories.files import MAX_FILE, run
-from filrouge.memories.models import MAX_PATH, Filters, Kind, ReviewKind, ReviewOutcome, Sentiment, State
+from filrouge.memories.models import MAX_PATH_CHARS, Filters, Kind, ReviewKind, ReviewOutcome, Sentiment, State
 from filrouge.memories.reports import MAX_COMPARED_CHARS, THRESHOLD, is_novel, one_json
 from filrouge.memories.repository import Action, ActionName
 from filrouge.memories.service import bin_fact, change_fact, fact_of, plan_undo, undo
@@ -896,15 +896,15 @@ class CommandBody(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     command: Literal["view", "create", "str_replace", "insert", "delete", "rename"]
-    path: str | None = Field(None, max_length=MAX_PATH)
+    path: str | None = Field(None, max_length=MAX_PATH_CHARS)
     view_range: list[int] | None = Field(None, max_length=2)
     file_text: str | None = Field(None, max_length=MAX_FILE)
     old_str: str | None = Field(None, max_length=MAX_FILE)
     new_str: str | None = Field(None, max_length=MAX_FILE)
     insert_line: int | None = None
     insert_text: str | None = Field(None, max_length=MAX_FILE)
-    old_path: str | None = Field(None, max_length=MAX_PATH)
-    new_path: str | None = Field(None, max_length=MAX_PATH)
+    old_path: str | None = Field(None, max_length=MAX_PATH_CHARS)
+    new_path: str | None = Field(None, max_length=MAX_PATH_CHARS)
     project: list[str] = Field(default_factory=list[str], max_length=20)
 
 
