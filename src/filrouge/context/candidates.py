@@ -49,6 +49,8 @@ from filrouge.search.service import Question, TurnFilter, recall, search_turns
 # line, which costs less than a new line. Long turns are cut at sentence ends to the part that matches the prompt.
 # Candidates that repeat a chosen one are dropped.
 
+_SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)|\s*\n\s*")
+_SPACES: Final = re.compile(r"\s+")
 #: Turns of one conversation at most this many positions apart share a line; a gap is marked.
 MAX_GAP: Final = 3
 #: Extra cost of a new line, in characters: it needs a prefix with time and source, and takes one of about four lines.
@@ -65,8 +67,6 @@ _DUPLICATE_SHARE: Final = 0.85
 _ADJACENT: Final = "\n"
 _GAP: Final = "\n…\n"
 _SEPARATOR_CHARACTERS: Final = 3
-_SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)|\s*\n\s*")
-_SPACES: Final = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

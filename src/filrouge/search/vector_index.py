@@ -14,6 +14,7 @@ part 0 is stored.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,11 +35,26 @@ IndexEntry = tuple[str, int, str, Vectors]
 """An owner, its row number, its group, its windows."""
 
 
-class ExactIndex:
+class _LockedIndex(ABC):
+    """An index whose changes happen one at a time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def remove(self, owner_id: str) -> None:
+        """Remove an owner; unknown ids are ignored."""
+        with self._lock:
+            self._drop(owner_id)
+
+    @abstractmethod
+    def _drop(self, owner_id: str) -> None: ...
+
+
+class ExactIndex(_LockedIndex):
     """Implements `VectorIndex` without approximation. Safe for several threads."""
 
     def __init__(self, dimension: int) -> None:
-        self._lock = Lock()
+        super().__init__()
         self._matrix: Vectors = np.zeros((_INITIAL_CAPACITY, dimension), dtype=np.float32)
         self._group_codes: NDArray[np.int32] = np.full(_INITIAL_CAPACITY, -1, dtype=np.int32)
         self._owners: list[str] = [""] * _INITIAL_CAPACITY
@@ -65,11 +81,6 @@ class ExactIndex:
                 self._owners[row] = owner_id
                 self._numbers[row] = number
             self._rows[owner_id] = rows
-
-    def remove(self, owner_id: str) -> None:
-        """Remove an owner; unknown ids are ignored."""
-        with self._lock:
-            self._drop(owner_id)
 
     def nearest(
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
@@ -165,7 +176,7 @@ Rows = Callable[[Collection[str]], Mapping[str, Vectors]]
 _WINDOWS_PER_STEP = 1024
 
 
-class CompactIndex:
+class CompactIndex(_LockedIndex):
     """Implements `VectorIndex`. Safe for several threads; queries can run between the steps of a long `put_all`.
 
     Args:
@@ -175,7 +186,7 @@ class CompactIndex:
     def __init__(self, codes: Codes, rows: Rows) -> None:
         self._codes = codes
         self._rows = rows
-        self._lock = Lock()
+        super().__init__()
         self._owners: list[str] = []
         self._groups: NDArray[np.int32] = np.zeros(_WINDOWS_PER_STEP, dtype=np.int32)
         self._numbers: RowNumbers = np.zeros(_WINDOWS_PER_STEP, dtype=np.int64)
@@ -202,11 +213,6 @@ class CompactIndex:
                 batch, size = [], 0
         if batch:
             self._put(batch)
-
-    def remove(self, owner_id: str) -> None:
-        """Remove an owner; unknown ids are ignored."""
-        with self._lock:
-            self._drop(owner_id)
 
     def nearest(
         self, query: Vector, limit: int, groups: frozenset[str] | None, numbers: RowNumbers | None = None
@@ -279,10 +285,10 @@ class CompactIndex:
         slots = self._slots.get(owner, ())
         return (slots,) if isinstance(slots, int) else slots
 
-    def _drop(self, owner: str) -> None:
-        if owner not in self._slots:
+    def _drop(self, owner_id: str) -> None:
+        if owner_id not in self._slots:
             return
-        for slot in sorted(self._slots_of(owner), reverse=True):
+        for slot in sorted(self._slots_of(owner_id), reverse=True):
             self._codes.remove(slot)
             moved, last = self._owners.pop(), len(self._owners)
             if slot == last:
@@ -292,7 +298,7 @@ class CompactIndex:
             self._numbers[slot] = self._numbers[last]
             slots = self._slots[moved]
             self._slots[moved] = slot if isinstance(slots, int) else tuple(slot if n == last else n for n in slots)
-        del self._slots[owner]
+        del self._slots[owner_id]
 
 
 # Adaptive search. New vectors go into an exact index. When it is full, its contents move into the compact index, and a
