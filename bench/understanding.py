@@ -46,7 +46,7 @@ from filrouge.testing import running
 
 STRANGERS: Final = 1200
 _DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_CORPUS: Final = Path(__file__).parent.parent / "tests" / "unit" / "understand"
+_CORPUS: Final = Path(__file__).parent.parent / "tests" / "unit" / "extraction"
 
 
 def wilson(hits: int, n: int) -> tuple[float, float]:

@@ -375,7 +375,9 @@ def test_windows_of_an_interrupted_text_are_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_home_whose_embedder_is_down_from_the_start_gets_its_vectors_later(tmp_path: Path) -> None:
-    down = wiring.build(str(tmp_path), environ={"FILROUGE_EMBEDDING_MODEL": "gone"}, clock=SystemClock(), embedder_factories={})
+    down = wiring.build(
+        str(tmp_path), environ={"FILROUGE_EMBEDDING_MODEL": "gone"}, clock=SystemClock(), embedder_factories={}
+    )
     try:
         assert down.vectors.is_lost
         remember(down, PORT, names=SHOP, scope="project", host="cli")
