@@ -149,7 +149,7 @@ _PROSE_SIGNS: Final = frozenset("!@#$^&*+=~?%")
 #: Characters that mix with letters in a secret, and words that introduce one made of letters only.
 _SECRET_CHARACTERS: Final = tuple("0123456789@#$^&*+=~%")
 _PROSE_KEYWORD_STARTS: Final = ("pass", "mdp", "contrase", "clave", "phrase", "frase", "pw", "secret")
-_NUMBER: Final = r"(?<![\w.,:/#@$€£+-])(\d{4,9}|\d{3}[ -]\d{3}|\d{2}(?:-\d{2}){2,3}|\d{4}#)(?![\w%€$£/:@]|[.,-]\d|[ ]?(?:ms|s|px|kb|mb|gb|km|kg|m|eur|euros?|dollars?|usd|requests?|rows?|users?|lines?|lignes|l[ií]neas|times|fois|veces|caracteres|caract[eè]res|characters|chars|combinations|iterations|rounds|bytes|octets|personnes|people|points?|ports?|minutes?|seconds?|secondes?|segundos|hours|jours|d[ií]as|days)\b)"
+_CODE_NUMBER: Final = r"(?<![\w.,:/#@$€£+-])(\d{4,9}|\d{3}[ -]\d{3}|\d{2}(?:-\d{2}){2,3}|\d{4}#)(?![\w%€$£/:@]|[.,-]\d|[ ]?(?:ms|s|px|kb|mb|gb|km|kg|m|eur|euros?|dollars?|usd|requests?|rows?|users?|lines?|lignes|l[ií]neas|times|fois|veces|caracteres|caract[eè]res|characters|chars|combinations|iterations|rounds|bytes|octets|personnes|people|points?|ports?|minutes?|seconds?|secondes?|segundos|hours|jours|d[ií]as|days)\b)"
 _PHRASE_CUE: Final = r"(?:pass ?phrase|phrase (?:secr[eè]te|de passe)|frase (?:de paso|secreta|de luks))"
 
 
@@ -313,7 +313,7 @@ def _find_codes(text: str, folded: str, start: int, end: int) -> Iterator[tuple[
     ]
     if not cues:
         return
-    for number in _compiled(_NUMBER).finditer(text, start, end):
+    for number in _compiled(_CODE_NUMBER).finditer(text, start, end):
         if _compiled(_YEAR).match(number[1]):
             continue
         for cue in cues:

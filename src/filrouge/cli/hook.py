@@ -419,7 +419,7 @@ def _deliver(
         except DaemonUnavailable:
             pass
         else:
-            _remove(spooled or ())
+            _remove_spooled(spooled or ())
             return context
     spooled = spooled or _spool(directory, events)
     if not spooled:
@@ -452,7 +452,7 @@ def _without_daemon(
             context = _send_events(
                 directory, environ, events, wants_context=wants_context, first_byte_seconds=remaining, wait=wait
             )
-            _remove(spooled)
+            _remove_spooled(spooled)
             return context
     text = brief(directory, events[0].project)
     if text.strip():
@@ -463,7 +463,7 @@ def _without_daemon(
 def _respool_as_briefed(directory: str, start: Event, spooled: Sequence[str]) -> None:
     """Replace a spooled session start by one marked as briefed, so that a resumed session gets no second block."""
     if _spool(directory, [start._replace(data=start.data | {BRIEFED: True})]):
-        _remove(spooled)
+        _remove_spooled(spooled)
 
 
 def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
@@ -473,12 +473,12 @@ def _spool(directory: str, events: Sequence[Event]) -> list[str] | None:
         for event in events:
             written.append(inbox.append_event(paths.inside(directory, paths.SPOOL), event.to_json()))
     except OSError:
-        _remove(written)
+        _remove_spooled(written)
         return None
     return written
 
 
-def _remove(spooled: Sequence[str]) -> None:
+def _remove_spooled(spooled: Sequence[str]) -> None:
     for path in spooled:
         with suppress(OSError):  # harmless: the daemon discards an event that it reads twice
             inbox.remove_spool_file(path)

@@ -439,7 +439,7 @@ def _until_failure(items: Iterable[ImportItem], failures: list[BadInput]) -> Ite
 def _turn(
     history: TranscriptFile, record: TranscriptRecord, cwd: str, filters: ImportFilter, skipped: Skipped
 ) -> ImportedTurn | None:
-    known_as = _names(cwd)
+    known_as = _project_names(cwd)
     if not _captures(cwd):
         skipped.counts["off"] += 1
     elif not filters.has_time(record.at):
@@ -470,7 +470,7 @@ def _clean_text(text: str, skipped: Skipped) -> str:
 
 
 @cache
-def _names(cwd: str) -> tuple[str, ...]:
+def _project_names(cwd: str) -> tuple[str, ...]:
     return find_names(cwd, {}) if os.path.isabs(cwd) else ()
 
 
@@ -607,7 +607,7 @@ def export_of(
         raise BadInput(f"{location} does not exist.", remedy=f"Name {form.description}: `filrouge import {name} FILE`.")
     if name == "ai-smartness" and not assigned:
         assigned = find_names(os.path.dirname(os.path.abspath(location)), environ)
-    files = list(_files(location))
+    files = list(_files_at(location))
     return ImportSource(
         source=name,
         files=len(files),
@@ -617,7 +617,7 @@ def export_of(
     )
 
 
-def _files(location: str) -> Iterator[str]:
+def _files_at(location: str) -> Iterator[str]:
     if os.path.isfile(location):
         yield location
     for folder, _, found in os.walk(location):

@@ -20,7 +20,7 @@ from filrouge.maintenance import restore
 from filrouge.maintenance.restore import MemoryCounts
 
 _POLL_SECONDS: Final = 0.1
-_WORD: Final = "reset"
+_CONFIRMATION_WORD: Final = "reset"
 _DRAIN_SECONDS: Final = 30.0
 
 
@@ -47,8 +47,8 @@ def plan(counts: MemoryCounts, directory: str) -> list[str]:
 
 def is_typed() -> bool:
     """Ask the user to type the confirmation word. Returns True if it was typed."""
-    typed = output.prompt(f"Type {_WORD} to put this memory away", default="", show_default=False)
-    return typed.strip() == _WORD
+    typed = output.prompt(f"Type {_CONFIRMATION_WORD} to put this memory away", default="", show_default=False)
+    return typed.strip() == _CONFIRMATION_WORD
 
 
 def put_away(directory: str) -> str:

@@ -81,7 +81,7 @@ _LINK: Final = re.compile(
 #: A possible speaker name at the start of a line, or where a line began before lines were joined with ` / `.
 _SPEAKER: Final = re.compile(r"(^|(?<= / ))(\W{0,20})([^\s:：]{2,90}(?:\s\w[^\s:：]{0,40}){0,2})\s*[:：﹕︓]")
 #: A possible speaker name in brackets, without a colon.
-_LABEL: Final = re.compile(r"(?:^|(?<= / ))[\[［【]([^\[\]［］【】:：]{2,90})[\]］】]")
+_BRACKETED_LABEL: Final = re.compile(r"(?:^|(?<= / ))[\[［【]([^\[\]［］【】:：]{2,90})[\]］】]")
 #: Conversation roles in the languages of hosts and users.
 _SPEAKERS: Final = frozenset(
     """
@@ -102,7 +102,7 @@ _SPEAKERS: Final = frozenset(
     """.split()
 )
 #: Roles that brackets alone mark as a speaker. `[tool]` and `[user]` are excluded: settings files use them as headings.
-_LABELS: Final = frozenset(
+_SPEAKER_LABELS: Final = frozenset(
     """
     system systemprompt systemmessage systemnote systemreminder systeminstruction systeminstructions systeme sistema
     messagesysteme mensajedelsistema systemnachricht developermessage usermessage assistantmessage assistant human
@@ -154,7 +154,7 @@ def neutralise(text: str) -> str:
     text = _OPENER.sub(_unless_reserved, text)
     text = _BRACKET.sub(_unless_instruction, text)
     text = _LINK.sub("] ", _IMAGE.sub("! ", text))
-    return _LABEL.sub(_unless_label, _SPEAKER.sub(_unless_speaker, text)).strip()
+    return _BRACKETED_LABEL.sub(_unless_label, _SPEAKER.sub(_unless_speaker, text)).strip()
 
 
 def _unless_reserved(opener: re.Match[str]) -> str:
@@ -187,12 +187,12 @@ def _unless_instruction(bracket: re.Match[str]) -> str:
 
 def _unless_speaker(named: re.Match[str]) -> str:
     """The match unchanged, or the name with a dash instead of the colon if it is a speaker's."""
-    return f"{named[1]}{named[2]}{named[3]} -" if _name(named[3]) in _names(_SPEAKERS) else named[0]
+    return f"{named[1]}{named[2]}{named[3]} -" if _name(named[3]) in _normalised_names(_SPEAKERS) else named[0]
 
 
 def _unless_label(label: re.Match[str]) -> str:
     """The match unchanged, or the name in parentheses if it is a speaker's."""
-    return f"({label[1]})" if _name(label[1]) in _names(_LABELS) else label[0]
+    return f"({label[1]})" if _name(label[1]) in _normalised_names(_SPEAKER_LABELS) else label[0]
 
 
 def _name(text: str) -> str:
@@ -200,7 +200,7 @@ def _name(text: str) -> str:
 
 
 @cache
-def _names(words: frozenset[str]) -> frozenset[str]:
+def _normalised_names(words: frozenset[str]) -> frozenset[str]:
     """The words normalised by `_name`."""
     return frozenset(map(_name, words))
 
@@ -691,7 +691,7 @@ def build_block(candidates: Sequence[Candidate], options: RenderOptions, nonce: 
     ordered = sorted(
         _deduplicated(candidates, in_packing_order, options, reasons), key=lambda n: (_section_order(candidates[n]), n)
     )
-    lines = {n: _line(candidates[n], options).render() for n in ordered}
+    lines = {n: _candidate_line(candidates[n], options).render() for n in ordered}
     taken = _packed(candidates, lines, options)
     reasons |= {n: INJECTED if n in taken else "over the budget" for n in ordered}
     text_nonce = nonce or fresh_nonce()
@@ -774,7 +774,7 @@ def _packing_step(candidate: Candidate, options: RenderOptions) -> int:
     return 2 if options.occasion == "prompt" and SECTIONS_SPEC[candidate.section].is_supporting else 1
 
 
-def _line(candidate: Candidate, options: RenderOptions) -> Line:
+def _candidate_line(candidate: Candidate, options: RenderOptions) -> Line:
     return Line(
         section=candidate.section,
         age=_age(candidate.said, options),

@@ -38,11 +38,11 @@ def compact_items(
     others = sorted((item for item in items if not item["injected"]), key=lambda item: -float(item.get("value") or 0))
     counts = Counter[str](omitted or {})
     texts = [_json(item) for item in injected]
-    if _size(texts) > max_bytes // 2:
+    if _total_size(texts) > max_bytes // 2:
         texts = [_json({name: item[name] for name in item if name not in _DETAILS}) for item in injected]
-    if _size(texts) > max_bytes // 2:
+    if _total_size(texts) > max_bytes // 2:
         texts = [_json({name: item[name] for name in _REQUIRED if name in item}) for item in injected]
-    size = _size(texts)
+    size = _total_size(texts)
     for item in others:
         text = _json({name: value for name, value in item.items() if name not in _DETAILS})
         if size + len(text.encode()) + 1 > max_bytes:
@@ -57,7 +57,7 @@ def _json(item: Mapping[str, Any]) -> str:
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
 
 
-def _size(texts: Sequence[str]) -> int:
+def _total_size(texts: Sequence[str]) -> int:
     return 2 + sum(len(text.encode()) + 1 for text in texts)
 
 

@@ -113,7 +113,7 @@ def log(parts: Parts, result: ContextResult, *, delivered: bool) -> str:
     outcome: DeliveryOutcome = "empty" if not result.block.text else "delivered" if delivered else "late"
     if request.occasion == "prompt":
         parts.metrics.record_recall(result.block.items, result.milliseconds / 1000)
-    row = _row(result, request, new_id(parts.clock.now()), outcome)
+    row = _recall_row(result, request, new_id(parts.clock.now()), outcome)
     if outcome == "late":
         parts.writer.submit(lambda tx: Recalls(tx).add(row))
     else:
@@ -270,7 +270,7 @@ def _record_usage(parts: StoreContext, tx: Tx, row: Recall) -> None:
         parts.memories(tx).used([item.id for item in row.items if item.injected], row.at)
 
 
-def _row(result: ContextResult, request: ContextRequest, id_: str, outcome: DeliveryOutcome) -> Recall:
+def _recall_row(result: ContextResult, request: ContextRequest, id_: str, outcome: DeliveryOutcome) -> Recall:
     return Recall(
         id=id_,
         at=request.now,

@@ -56,7 +56,7 @@ from filrouge.threads.upkeep import current_thread
 # threshold for a whole block; those already shown are dropped as duplicates. A plan is also offered when its day has
 # come, whatever the prompt; it then only accompanies other items.
 
-_LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
+_HINT_LABELS: Final[Mapping[str, Mapping[Language, str]]] = {
     "preference": {"en": "A preference: ", "fr": "Une préférence : ", "es": "Una preferencia: "},
     "intent": {"en": "Possibly still planned: ", "fr": "Prévu, peut-être encore à faire : ", "es": "Previsto: "},
     "constraint": {"en": "A limit to respect: ", "fr": "Une contrainte à respecter : ", "es": "Un límite: "},
@@ -78,10 +78,12 @@ def hints(_parts: Parts, _tx: Tx, request: ContextRequest) -> Sequence[Candidate
     """Preferences, plans and constraints found for the prompt that were refused for lack of room, or not at all."""
     min_value = request.settings.auto_retrieve_min_score
     return [
-        replace(candidate, section="hints", text=_LABELS[candidate.kind][request.language] + candidate.text, refused="")
+        replace(
+            candidate, section="hints", text=_HINT_LABELS[candidate.kind][request.language] + candidate.text, refused=""
+        )
         for candidate in request.offered
         if candidate.section == "memories"
-        and candidate.kind in _LABELS
+        and candidate.kind in _HINT_LABELS
         and candidate.refused in _NO_ROOM
         and candidate.value >= min_value
     ]

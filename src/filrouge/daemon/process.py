@@ -151,7 +151,7 @@ def bind_socket(home: str) -> socket.socket:
     """Return a listening unix socket for this user only, replacing a stale one. Call it only with the lock held."""
     path = socket_path(home)
     make_private(os.path.dirname(path))
-    _remove(path)
+    _remove_files(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     os.chmod(path, 0o600)
@@ -171,11 +171,11 @@ def runtime_file(home: str, url: str | None = None) -> Generator[None]:
     """
     runtime = {"pid": os.getpid(), "version": __version__, "socket": socket_path(home), "url": url}
     write_atomically(inside(home, RUNTIME), json.dumps(runtime))
-    _remove(inside(home, FAILURE))
+    _remove_files(inside(home, FAILURE))
     try:
         yield
     finally:
-        _remove(inside(home, RUNTIME), socket_path(home))
+        _remove_files(inside(home, RUNTIME), socket_path(home))
 
 
 def refuse_links(home: str) -> None:
@@ -218,7 +218,7 @@ def _lock(handle: int, home: str, deadline: float, is_no_longer_needed: Callable
         time.sleep(_LOCK_POLL_SECONDS)
 
 
-def _remove(*paths: str) -> None:
+def _remove_files(*paths: str) -> None:
     for path in paths:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -234,7 +234,7 @@ def write_atomically(path: str, text: str) -> None:
             file.write(text)
         os.replace(temporary, path)
     except OSError:
-        _remove(temporary)
+        _remove_files(temporary)
         raise
 
 
@@ -266,7 +266,7 @@ def ensure_running(home: str, *, is_abandoned: Callable[[], bool] = lambda: Fals
         DaemonUnavailable: it does not answer and gave no reason; the message names its log.
     """
     _check_writable(home)
-    _remove(inside(home, FAILURE))
+    _remove_files(inside(home, FAILURE))
     started_at = last_progress = time.monotonic()
     starts = pauses = 0
     while not is_abandoned():
@@ -330,7 +330,7 @@ def _check_writable(home: str) -> None:
             with open(probe, "wb") as file:
                 file.write(b"\0" * 4096)
         finally:
-            _remove(probe)
+            _remove_files(probe)
     except OSError as error:
         raise CannotWrite(f"The home {home} cannot be written: {error.strerror}.") from error
 

@@ -166,7 +166,7 @@ def _rewrite(parts: Parts, path: str, removal: Removal, at: datetime, actor: str
         _replace_backup(new, path)
         return SweepResult(backup=AffectedBackup(name=os.path.basename(path), rows=rows), rewritten=True)
     finally:
-        _remove(new, *_logs(new))
+        _remove_files(new, *_logs(new))
 
 
 def _delete_rows(parts: Parts, database: Database, removal: Removal, at: datetime, actor: str) -> dict[str, int]:
@@ -208,14 +208,14 @@ def _replace_backup(new: str, path: str) -> None:
             path,
             replace(manifest, bytes=size, rows=new_content.rows, hash=new_content.hash, schema=new_content.schema),
         )
-    _remove(*_logs(path))
+    _remove_files(*_logs(path))
 
 
 def _logs(path: str) -> tuple[str, ...]:
     return f"{path}-wal", f"{path}-shm", f"{path}-journal"
 
 
-def _remove(*paths: str) -> None:
+def _remove_files(*paths: str) -> None:
     for path in paths:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -225,7 +225,7 @@ def _remove_empty_logs(path: str) -> None:
     """Remove the empty log that SQLite creates when it opens a copy in WAL mode."""
     with suppress(FileNotFoundError):
         if os.path.getsize(f"{path}-wal") == 0:
-            _remove(*_logs(path))
+            _remove_files(*_logs(path))
 
 
 def rewritten_files(swept: Sequence[SweepResult]) -> list[str]:

@@ -368,7 +368,7 @@ class ForgetRepository:
         """
         exact_keys = {(table, id_) for table, ids in exact.items() for id_ in ids}
         found = self._tx.all("forgetting.rows", _parameters(plan))
-        return tuple(_row(row, exact_keys, related) for row in found)
+        return tuple(_affected_row(row, exact_keys, related) for row in found)
 
     def carry_out(self, plan: ForgetPlan, *, at: datetime, actor: str) -> None:
         """Carry out a plan; each deleted memory and turn leaves a journal entry without text."""
@@ -437,7 +437,9 @@ class ForgetRepository:
         return [Session(host=row["host"], id=row["session_id"]) for row in self._tx.all(name, as_json(**lists))]
 
 
-def _row(row: Mapping[str, Any], exact_keys: set[tuple[str, str]], related: Mapping[str, float]) -> AffectedRow:
+def _affected_row(
+    row: Mapping[str, Any], exact_keys: set[tuple[str, str]], related: Mapping[str, float]
+) -> AffectedRow:
     table, id_ = str(row["place"]), str(row["id"])
     how: MatchReason = "exact" if (table, id_) in exact_keys else "related" if id_ in related else "tied"
     content = f"{row['deed']}\n{row['content']}".encode("utf-8", "surrogatepass")

@@ -98,12 +98,12 @@ def clean_files(home: str, texts: Sequence[str]) -> list[str]:
     """
     changed: list[str] = []
     spool = inside(home, SPOOL)
-    for name in _names(spool):
+    for name in _file_names(spool):
         path = os.path.join(spool, name)
         if _spool_file_contains(path, texts):
             inbox.remove_spool_file(path)
             changed.append(f"{SPOOL}/{name}")
-    for name in _names(home):
+    for name in _file_names(home):
         if (name.startswith(LOG) or name == FAILURE) and _overwrite_texts(inside(home, name), texts):
             changed.append(name)
     return changed
@@ -122,7 +122,7 @@ def files_containing(home: str, texts: Sequence[str]) -> list[str]:
     )
     return sorted(
         os.path.relpath(path, home)
-        for path in _files(home)
+        for path in _files_below(home)
         if excerpts and _file_contains(path, any_case, case_sensitive)
     )
 
@@ -188,7 +188,7 @@ def _excerpts(text: str) -> list[str]:
     )
 
 
-def _files(directory: str) -> Iterator[str]:
+def _files_below(directory: str) -> Iterator[str]:
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if name not in _FOLDERS_WITHOUT_USER_TEXT]
         for name in names:
@@ -197,7 +197,7 @@ def _files(directory: str) -> Iterator[str]:
                 yield path
 
 
-def _names(directory: str) -> list[str]:
+def _file_names(directory: str) -> list[str]:
     with suppress(OSError):
         return sorted(entry.name for entry in os.scandir(directory) if entry.is_file(follow_symlinks=False))
     return []

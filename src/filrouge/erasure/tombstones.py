@@ -158,7 +158,7 @@ class TombstoneFile:
         for line in lines:
             try:
                 kind, hex_hash, at = line
-                tombstone = Tombstone(hash=bytes.fromhex(hex_hash), kind=_KINDS[kind], at=from_text(at))
+                tombstone = Tombstone(hash=bytes.fromhex(hex_hash), kind=_TOMBSTONE_KINDS[kind], at=from_text(at))
             except (KeyError, ValueError):
                 continue
             found[tombstone.hash] = tombstone
@@ -195,7 +195,7 @@ def _append_synced(descriptor: int, content: bytes) -> None:
         raise
 
 
-_KINDS: Final[Mapping[str, TombstoneKind]] = {"row": "row", "key": "key", "text": "text"}
+_TOMBSTONE_KINDS: Final[Mapping[str, TombstoneKind]] = {"row": "row", "key": "key", "text": "text"}
 
 
 class TombstoneFilter:

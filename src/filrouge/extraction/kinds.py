@@ -111,7 +111,7 @@ _BARE: Final = re.compile(
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-_LABEL: Final = re.compile(r"\b(?:decision|decide|decided|tranche|acte|choix)\b[^:,]*[:,.!]\s*$")
+_DECISION_LABEL: Final = re.compile(r"\b(?:decision|decide|decided|tranche|acte|choix)\b[^:,]*[:,.!]\s*$")
 #: Explicit verbs of choice; they need no named value.
 _CHOSEN: Final = re.compile(
     "|".join(
@@ -143,7 +143,7 @@ _EMPTY: Final = frozenset(_EMPTY_WORDS.split())
 def find_decisions(clause: Clause) -> ClauseKind | None:
     """Return the decision that the clause states, or None."""
     plain = clause.plain
-    chosen = _CHOSEN.search(plain) is not None or _LABEL.search(clause.opening) is not None
+    chosen = _CHOSEN.search(plain) is not None or _DECISION_LABEL.search(clause.opening) is not None
     going = _GOING.search(plain) is not None and bool(clause.values)
     if not chosen and not going:
         return None

@@ -129,7 +129,7 @@ _MAX_REPAIR_CHARS: Final = 2000
 _MAX_STARTS: Final = 200
 _MAX_TRUNCATED_STARTS: Final = 3
 _MAX_DEPTH: Final = 20
-_FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
+_FENCED_BLOCK: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 def ask_model(
@@ -191,7 +191,7 @@ def json_object(text: str) -> dict[str, Any]:
     if len(text) > MAX_PARSED_CHARS:
         raise ValueError("it is far too long")
     plain = text.strip()
-    for candidate in [plain, *(fenced.strip() for fenced in _FENCE.findall(plain))]:
+    for candidate in [plain, *(fenced.strip() for fenced in _FENCED_BLOCK.findall(plain))]:
         if isinstance(found := _parse_json(candidate), dict):
             return cast("dict[str, Any]", found)
     starts = [opening.start() for opening in re.finditer(r"\{", plain)][:_MAX_STARTS]

@@ -440,7 +440,7 @@ _NEVER: Final = re.compile(
     r"\b(?:i|we)(?:'ve| have|'d| had| has)? (?:actually |really |honestly )?(?:never(?: (?:actually|really|even|ever))?|haven't|have not|didn't|did not)\b"
     r"|\b(?:he|she|they)(?:'s| has|'ve| have) never\b|\bn'(?:ai|avons|a) (?:encore )?jamais\b|\bnunca (?:he|hemos)\b"
 )
-_NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b(?!I\b|I'|The\b|A\b)[A-ZÀ-Ý][\w-]{2,}")
+_MID_SENTENCE_NAME: Final = re.compile(r"(?<![.!?:] )(?<!^)\b(?!I\b|I'|The\b|A\b)[A-ZÀ-Ý][\w-]{2,}")
 _CALENDAR: Final = re.compile(
     r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$|(?i:(?:mon|tues|wednes|thurs|fri|satur|sun)day)$"
 )
@@ -592,7 +592,7 @@ def version(text: str, context: str = "") -> Version:
         measures=found,
         topic=frozenset(word for word, common in stems.items() if not common),
         common=frozenset(word for word, common in stems.items() if common),
-        names=frozenset(stem(fold(name)) for name in _NAME.findall(text) if not _CALENDAR.match(name)),
+        names=frozenset(stem(fold(name)) for name in _MID_SENTENCE_NAME.findall(text) if not _CALENDAR.match(name)),
         changed=_CHANGED.search(plain) is not None,
         aims=_AIMS.search(plain) is not None,
         adjusted=_ADJUSTED.search(plain) is not None,

@@ -264,7 +264,7 @@ _MAX_PROMPT_CHARS: Final = 2_000
 #: Maximum words of the prompt and of the sentence that are hashed.
 _MAX_PROMPT_WORDS, _MAX_SENTENCE_WORDS = 12, 60
 
-_WORD: Final = re.compile(r"[\w'’]+|[?!]")
+_TEXT_TOKEN: Final = re.compile(r"[\w'’]+|[?!]")
 _LONG_WORD: Final = re.compile(r"\w{4,}")
 _DIGIT: Final = re.compile(r"\d")
 _YES: Final = re.compile(
@@ -400,8 +400,8 @@ def text_features(proposal: Proposal) -> list[float]:
 
 def hash_words(proposal: Proposal) -> list[int]:
     """Return the hash buckets of the words of the sentence, and of the first words of the prompt."""
-    sentence_words = _WORD.findall(fold(proposal.sentence.text))[:_MAX_SENTENCE_WORDS]
-    prompt_words = _WORD.findall(proposal.prompt[:400])[:_MAX_PROMPT_WORDS]
+    sentence_words = _TEXT_TOKEN.findall(fold(proposal.sentence.text))[:_MAX_SENTENCE_WORDS]
+    prompt_words = _TEXT_TOKEN.findall(proposal.prompt[:400])[:_MAX_PROMPT_WORDS]
     found = [f"s:{word}" for word in sentence_words] + [
         f"sb:{a} {b}" for a, b in itertools.pairwise(sentence_words[:12])
     ]

@@ -116,9 +116,9 @@ _PATTERNS: Final[tuple[tuple[ValueKind, str], ...]] = (
 _COMPILED: Final[tuple[tuple[ValueKind, re.Pattern[str]], ...]] = tuple(
     (kind, re.compile(pattern)) for kind, pattern in _PATTERNS
 )
-_NAME: Final = re.compile(r"\b[A-ZÀ-Ý][\w'’-]*[\w](?: (?:de |du |of )?[A-ZÀ-Ý][\w'’-]*\w)*|\b[A-Z]\b(?=\W?\d)")
+_PROPER_NAME: Final = re.compile(r"\b[A-ZÀ-Ý][\w'’-]*[\w](?: (?:de |du |of )?[A-ZÀ-Ý][\w'’-]*\w)*|\b[A-Z]\b(?=\W?\d)")
 _CAMEL: Final = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b\d[A-Z][a-z]\w*\b")
-_WORD: Final = re.compile(r"[a-z0-9][\w.+#-]*")
+_VALUE_WORD: Final = re.compile(r"[a-z0-9][\w.+#-]*")
 _NEVER_NAMES_WORDS: Final = """
 I I'm I've I'll I'd Ok OK The We Je On Le La Les Un Une Il Elle Ne Pas CI UTF ASCII TODO FYI BTW PR PRs MR
 ID IDs LOL MDR ASAP README API APIs UI DB URL URLs
@@ -144,7 +144,7 @@ def values(text: str) -> tuple[Value, ...]:
         claim("identifier", match.start(), match.end())
     for start, end in _find_names(text):
         claim("name", start, end)
-    for match in _WORD.finditer(plain):
+    for match in _VALUE_WORD.finditer(plain):
         word = match.group().rstrip(".-")
         if word in CATEGORY and word not in AMBIGUOUS:
             claim("name", match.start(), match.start() + len(word))
@@ -165,7 +165,7 @@ def _find_names(text: str) -> list[tuple[int, int]]:
     actor = _ACTOR.match(text)
     if actor and actor.group(1) not in _NEVER_NAMES:
         found.append(actor.span(1))
-    for match in _NAME.finditer(text):
+    for match in _PROPER_NAME.finditer(text):
         start = match.start()
         opens = not text[:start].strip(" \"'«(*_-") or text[:start].rstrip()[-1:] in ".!?:"
         words = match.group().split(" ")

@@ -32,7 +32,7 @@ DOUBT_THRESHOLD: Final = 0.1
 #: Maximum number of memories compared, nearest first.
 MAX_CANDIDATES: Final = 20
 _DIGITS: Final = re.compile(r"\d[\d.,:]*")
-_NAME: Final = re.compile(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Ý][\w-]{2,}")
+_MID_SENTENCE_NAME: Final = re.compile(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Ý][\w-]{2,}")
 _CHANGE: Final = re.compile(
     r"\b(?:now|not|no longer|anymore|instead|moved?|switch\w*|chang\w*|new|out|over|dropp?\w*|replac\w*|actually"
     r"|back to|finally|bump\w*|rais\w*|lower\w*|until|was|were|maintenant|plus|desormais|finalement|plutot|nouveau"
@@ -140,7 +140,7 @@ def pair_features(
     shared = mine & theirs
     weights = [rarity.get(word, 1.0) for word in shared]
     digits, old_digits = frozenset(_DIGITS.findall(new.text)), frozenset(_DIGITS.findall(old.text))
-    names, old_names = frozenset(_NAME.findall(new.text)), frozenset(_NAME.findall(old.text))
+    names, old_names = frozenset(_MID_SENTENCE_NAME.findall(new.text)), frozenset(_MID_SENTENCE_NAME.findall(old.text))
     measured, old_measured = ({measure.kind for measure in measures(text)} for text in (new.text, old.text))
     my_profile, their_profile = profile(new.text), profile(old.text)
     named = {word for phrase in new.corrects for word in content(phrase)}

@@ -83,7 +83,7 @@ _NOISE: Final = re.compile(
 )
 _INDENTED_CODE: Final = re.compile(r"^(?: {4}|\t)\S")
 _BULLET: Final = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
-_HEADING: Final = re.compile(r":\s*$")
+_ENDS_IN_COLON: Final = re.compile(r":\s*$")
 _TITLE: Final = re.compile(r"^\s{0,3}#{1,6}\s+(?=[A-ZÀ-Ý])")
 _END: Final = re.compile(r"(?:[.!?…]+[\"'”»)]*|[?!…]|[\U0001F300-\U0001FAFF]\ufe0f?)(?=\s|$)")
 _UNSPLITTABLE: Final = re.compile(r"`[^`\n]{1,200}`|https?://\S+(?=\s+[a-z])")
@@ -124,7 +124,7 @@ def _split(text: str) -> list[Sentence]:
         if not bullet and new_block:
             heading = None
         begin = start + (bullet.end() if bullet else 0)
-        if not bullet and _HEADING.search(line) and len(line) < 90:
+        if not bullet and _ENDS_IN_COLON.search(line) and len(line) < 90:
             *before, last = list(_sentences(text, begin, end, block, None)) or [None]
             if last is None:
                 continue

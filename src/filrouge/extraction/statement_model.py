@@ -104,11 +104,11 @@ _VECTOR_SCALE: Final = 4.0
 _MAX_WORDS: Final = 80
 #: Pattern confidence from which on, in a prompt of one sentence, nine of ten are right; in a long prompt only half are.
 STRONG: Final = 0.8
-_KINDS: Final = ("fact", "rule", "constraint", "decision", "preference", "intent", "episode")
+_STATEMENT_KINDS: Final = ("fact", "rule", "constraint", "decision", "preference", "intent", "episode")
 
-_WORD: Final = re.compile(r"[\w'’$€%.]+|[?!]")
+_FEATURE_TOKEN: Final = re.compile(r"[\w'’$€%.]+|[?!]")
 _DIGIT: Final = re.compile(r"\d")
-_NAME: Final = re.compile(r"[A-Z][a-z]+")
+_CAPITALISED_WORD: Final = re.compile(r"[A-Z][a-z]+")
 _FIRST_PERSON: Final = re.compile(
     r"\b(?:i|i'm|i'd|i've|my|me|we|our|us|je|j'|moi|mon|ma|mes|on|nous|nos|notre|yo|mi|mis|nosotros|nuestr\w+)\b"
 )
@@ -146,7 +146,7 @@ def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
         text.rstrip().endswith("?"),
         digits > 0,
         min(digits, 8) / 4,
-        _NAME.search(text[1:]) is not None,
+        _CAPITALISED_WORD.search(text[1:]) is not None,
         "`" in text,
         _FIRST_PERSON.search(plain) is not None,
         _ORDER.match(plain) is not None,
@@ -163,7 +163,7 @@ def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
     strong = pattern is not None and pattern.confidence >= STRONG
     features += [strong, strong and unit.count == 1, strong and unit.count == 2, strong and may_state]
     pattern_features: list[float | bool] = [pattern is not None]
-    pattern_features += [pattern is not None and pattern.kind == kind for kind in _KINDS]
+    pattern_features += [pattern is not None and pattern.kind == kind for kind in _STATEMENT_KINDS]
     pattern_features += (
         [pattern.confidence, pattern.scope == "user", pattern.is_correction, pattern.key is not None]
         if pattern
@@ -192,7 +192,7 @@ def hash_words(unit: Unit) -> list[int]:
 
 
 def _words(text: str) -> list[str]:
-    return [_DIGIT.sub("0", word) for word in _WORD.findall(fold(text))]
+    return [_DIGIT.sub("0", word) for word in _FEATURE_TOKEN.findall(fold(text))]
 
 
 # Matching pattern statements to units.

@@ -179,7 +179,7 @@ message contenu analyse fichier file code json response result data type value f
 #: Generic words; a topic of only these words is dropped.
 GENERIC_TOPICS: Final = frozenset(_GENERIC.split())
 MIN_TOPIC_CHARS: Final = 3
-_LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*", re.IGNORECASE)
+_MESSAGE_LABEL: Final = re.compile(r"\s*(?:message|contenu|fichier)\s*:\s*", re.IGNORECASE)
 _TOPIC_WORD: Final = re.compile(r"[^\W_]+")
 _TOPIC_EDGES: Final = " \t\r\n,.;:!?¿¡…\"'“”«»()[]{}*`"
 
@@ -193,7 +193,7 @@ def clean_topic(topic: str) -> str:
     """Return a topic without labels, in lower case, or an empty string if it is not a subject."""
     plain = " ".join(topic.lower().split())
     while True:
-        label = _LABEL.match(fold(plain))
+        label = _MESSAGE_LABEL.match(fold(plain))
         bare = plain[label.end() if label else 0 :].strip(_TOPIC_EDGES)
         if bare == plain:
             break
@@ -209,7 +209,7 @@ def _is_subject(plain: str) -> bool:
 
 def without_label(text: str) -> str:
     """Return the text without the label that some hosts put before it: `MESSAGE:`, `CONTENU:`, `FICHIER:`."""
-    label = _LABEL.match(text)
+    label = _MESSAGE_LABEL.match(text)
     return text[label.end() :] if label else text
 
 
@@ -225,8 +225,8 @@ MAX_ENTITIES: Final = 30
 _MAX_ENTITY_CHARS: Final = 200
 _MAX_OUTPUT_CHARS: Final = 4000
 
-_NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w-]*[a-zß-öø-ÿ][\w-]*"
-_FULL: Final = rf"{_NAME}(?: (?:(?:de|du|da|von|van|le|el) )?{_NAME})?"
+_CAPITALISED: Final = r"[A-ZÀ-ÖØ-Þ][\w-]*[a-zß-öø-ÿ][\w-]*"
+_FULL: Final = rf"{_CAPITALISED}(?: (?:(?:de|du|da|von|van|le|el) )?{_CAPITALISED})?"
 _PERSON: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -241,16 +241,16 @@ _PERSON: Final = tuple(
 _ORGANISATION: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?<!\w)(?P<name>{_NAME}(?: {_NAME}){{0,2}} (?:Inc|Ltd|LLC|GmbH|AG|SARL|SAS|SA|Corp|Labs|Group|Groupe|Foundation|Fondation|University|Université|Bank|Banque))\b\.?",
-        rf"\b(?:company|startup|employer|agency|vendor|customer|client|[Ll][’']entreprise|entreprise|société|agence|fournisseur|empresa) (?:called |named |nommée? )?(?P<name>{_NAME})",
-        rf"\b(?:work(?:s|ing)? (?:at|for)|travaille (?:chez|pour)|trabajo en) (?P<name>{_NAME}(?: {_NAME})?)",
+        rf"(?<!\w)(?P<name>{_CAPITALISED}(?: {_CAPITALISED}){{0,2}} (?:Inc|Ltd|LLC|GmbH|AG|SARL|SAS|SA|Corp|Labs|Group|Groupe|Foundation|Fondation|University|Université|Bank|Banque))\b\.?",
+        rf"\b(?:company|startup|employer|agency|vendor|customer|client|[Ll][’']entreprise|entreprise|société|agence|fournisseur|empresa) (?:called |named |nommée? )?(?P<name>{_CAPITALISED})",
+        rf"\b(?:work(?:s|ing)? (?:at|for)|travaille (?:chez|pour)|trabajo en) (?P<name>{_CAPITALISED}(?: {_CAPITALISED})?)",
     )
 )
 _PROJECT: Final = re.compile(
     r"\b(?:[Pp]roject|[Rr]epo(?:sitory)?|[Pp]rojet|[Dd]épôt|[Pp]royecto) (?:called |named |nommé |appelé )?(?P<name>[A-Z][\w-]+|[a-z0-9]+(?:-[a-z0-9]+)+|`[\w./-]+`)"
 )
 _PLACE: Final = re.compile(
-    rf"\b(?:based|located|hosted|lives?|living|office|offices|meet(?:ing)?|travel(?:ling)?|basée?s?|située?s?|habite|bureaux?|hébergée?s?|vive|sede) (?:in|at|to|near|à|en|au|aux|près de) (?P<name>{_NAME}(?: {_NAME})?)"
+    rf"\b(?:based|located|hosted|lives?|living|office|offices|meet(?:ing)?|travel(?:ling)?|basée?s?|située?s?|habite|bureaux?|hébergée?s?|vive|sede) (?:in|at|to|near|à|en|au|aux|près de) (?P<name>{_CAPITALISED}(?: {_CAPITALISED})?)"
 )
 _PLACES_WORDS: Final = """
 amsterdam athens barcelona berlin berne bern bordeaux boston brussels bruxelles budapest chicago copenhagen dublin
@@ -697,7 +697,7 @@ MAX_SUMMARY_SENTENCES: Final = 3
 #: Points kept per session, to compare with the points of later turns.
 MAX_POINTS: Final = 12
 _MAX_POINT_CHARS: Final = 240
-_LABELS: Final[Mapping[Language, Mapping[PointKind, str]]] = {
+_POINT_LABELS: Final[Mapping[Language, Mapping[PointKind, str]]] = {
     "en": {
         "asked": "Asked: ", "decided": "Decided: ", "ruled": "Rule: ", "found": "Found: ", "noted": "Noted: ",
         "done": "The agent reports: ", "told": "Summarised: ",
@@ -712,7 +712,7 @@ _LABELS: Final[Mapping[Language, Mapping[PointKind, str]]] = {
     },
 }  # fmt: skip
 #: The order of the kinds in a summary.
-_ORDER: Final[tuple[PointKind, ...]] = ("asked", "decided", "found", "ruled", "done", "noted", "told")
+_POINT_ORDER: Final[tuple[PointKind, ...]] = ("asked", "decided", "found", "ruled", "done", "noted", "told")
 _DONE: Final = re.compile(
     r"^(?:i|we|i've|we've|i have|j'ai|on a|nous avons|he|hemos)\b.{0,30}?\b(?:fixed|added|created|updated|removed|renamed|moved|implemented|refactored|wrote|rewrote|replaced|migrated|deployed|installed|configured|changed|merged|split|cleaned|tested|verified|found"
     r"|corrige|ajoute|cree|mis a jour|supprime|renomme|deplace|implemente|refactorise|ecrit|remplace|migre|deploye|installe|configure|change|fusionne|nettoye|teste|verifie|trouve|arreglado|anadido|creado|actualizado|eliminado|cambiado)\b"
@@ -741,15 +741,15 @@ def points(turns: Sequence[Turn], *, former: Sequence[Point] = ()) -> tuple[Poin
 def summary_of(points: Sequence[Point], language: Language) -> str:
     """Return up to three of these points as a text, ordered by kind; empty if there are no points."""
     taken: list[Point] = []
-    for kind in _ORDER:
+    for kind in _POINT_ORDER:
         best = next((point for point in points if point.kind == kind and _is_new(point, taken)), None)
         if best and len(taken) < MAX_SUMMARY_SENTENCES:
             taken.append(best)
     for point in points:
         if len(taken) < MAX_SUMMARY_SENTENCES - 1 and point not in taken and _is_new(point, taken):
             taken.append(point)
-    ordered = sorted(taken, key=lambda point: _ORDER.index(point.kind))
-    return " ".join(f"{_LABELS[language][point.kind]}{with_full_stop(point.text)}" for point in ordered)
+    ordered = sorted(taken, key=lambda point: _POINT_ORDER.index(point.kind))
+    return " ".join(f"{_POINT_LABELS[language][point.kind]}{with_full_stop(point.text)}" for point in ordered)
 
 
 def reports_work(plain: str) -> bool:

@@ -54,7 +54,7 @@ _PROGRESS: Final = re.compile(
 _LISTING: Final = re.compile(
     r"^\s*(?:[-dl][rwx-]{9}|total \d+|[\w.@-]+(?:/[\w.@-]*)*|[MADRCU?]{1,2}\s+\S+|[\d.,]+[kKMG]?B?)\s*$|^\s*[-dl][rwx-]{9}\s"
 )
-_SENTENCE: Final = re.compile(r"(?:^|[.!?:]\s+|\n\s*)[A-ZÀ-Ý][^.!?\n]{20,}[.!?](?=\s|$)")
+_PROSE_SENTENCE: Final = re.compile(r"(?:^|[.!?:]\s+|\n\s*)[A-ZÀ-Ý][^.!?\n]{20,}[.!?](?=\s|$)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,7 +127,7 @@ def informativeness(text: str) -> float:
     score = 0.5
     score += 0.15 * (_CAUSE.search(plain) is not None)
     score += 0.15 * (_FAILURE.search(plain) is not None)
-    score += 0.15 * (_SENTENCE.search(text[:MAX_INPUT_CHARS]) is not None)
+    score += 0.15 * (_PROSE_SENTENCE.search(text[:MAX_INPUT_CHARS]) is not None)
     score -= 0.5 * empty + 0.4 * max(0.0, 0.5 - fresh) * 2
     return round(min(1.0, max(0.0, score)), 3)
 

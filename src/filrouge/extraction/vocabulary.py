@@ -534,14 +534,14 @@ _STOP_WORDS: Final[dict[Language, frozenset[str]]] = {
 SMALL_WORDS: Final = frozenset(word for words in _STOP_WORDS.values() for word in words)
 _LANGUAGES: Final[tuple[Language, ...]] = ("en", "fr", "es")
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
-_WORD: Final = re.compile(r"[a-z]+")
+_LATIN_WORD: Final = re.compile(r"[a-z]+")
 
 
 def detect_language(texts: Sequence[str], former: str = "en") -> Language:
     """Return the language of the last texts in `texts` (user turns, oldest first); a tie keeps `former`."""
     counts: Counter[Language] = Counter()
     for text in texts[-MAX_TURNS:]:
-        words = Counter(_WORD.findall(fold(_FENCED.sub(" ", text[:_MAX_TEXT_CHARS]))))
+        words = Counter(_LATIN_WORD.findall(fold(_FENCED.sub(" ", text[:_MAX_TEXT_CHARS]))))
         for language, stop in _STOP_WORDS.items():
             counts[language] += sum(number for word, number in words.items() if word in stop)
     best = max(counts.values(), default=0)

@@ -103,7 +103,7 @@ def _megabytes(size: int) -> str:
 BackupKind = Literal["scheduled", "hand", "before-restore", "before-migration", "damaged"]
 #: Free bytes that a backup must leave, so that capture continues.
 MIN_FREE_BYTES: Final = 200 << 20
-_NAME: Final = re.compile(r"\d{8}T\d{6}Z-(scheduled|hand|before-restore|before-migration|damaged)(-\d+)?")
+_BACKUP_NAME: Final = re.compile(r"\d{8}T\d{6}Z-(scheduled|hand|before-restore|before-migration|damaged)(-\d+)?")
 _LOCK: Final = ".lock"
 #: Stored in the home itself, because the backup directory itself may be unwritable.
 _FAILURE: Final = "backup.error"
@@ -165,12 +165,12 @@ def path_of(home: str, name: str) -> str:
 
 def is_name(word: str) -> bool:
     """Return True if the word has the form of a backup's name."""
-    return _NAME.fullmatch(word) is not None
+    return _BACKUP_NAME.fullmatch(word) is not None
 
 
 def list_backups(home: str) -> list[Manifest]:
     """Return every backup with a manifest, newest first."""
-    manifests = [find_manifest(home, name) for name in _names(home)]
+    manifests = [find_manifest(home, name) for name in _backup_names(home)]
     return sorted(
         (manifest for manifest in manifests if manifest),
         key=lambda manifest: (manifest.at, manifest.name),
@@ -363,7 +363,7 @@ def _weekly_backups(older: list[Manifest], weeks: int) -> set[str]:
     return {by_week[week] for week in sorted(by_week, reverse=True)[:weeks]}
 
 
-def _names(home: str) -> list[str]:
+def _backup_names(home: str) -> list[str]:
     try:
         found = os.listdir(backup_directory(home))
     except OSError:

@@ -495,7 +495,7 @@ def kinds_of(phase: Phase) -> list[StepKind]:
 
 def label(payload: Mapping[str, Any], language: Language) -> str:
     """Return a payload as text for the user: `Extraction des concepts... (2/5 sessions)`."""
-    words = _LABELS[language]
+    words = _PROGRESS_TEXTS[language]
     if payload["status"] == "completed":
         sessions, items = int(payload["consolidated_sessions"]), int(payload["new_items"])
         return words["completed"].format(
@@ -509,7 +509,7 @@ def _format_noun(forms: str, count: int) -> str:
     return f"{count} {singular if count == 1 else plural}"
 
 
-_LABELS: Final[Mapping[Language, Mapping[str, str]]] = {
+_PROGRESS_TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
     "en": {
         "extracting_concepts": "Extracting concepts... ({current}/{total} sessions)",
         "analyzing_preferences": "Analysing preferences... ({current}/{total})",

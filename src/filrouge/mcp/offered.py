@@ -46,7 +46,7 @@ MAX_RESULTS: Final = 50
 Schema = dict[str, Any]
 
 
-def _text(description: str, max_length: int, *, min_length: int = 1) -> Schema:
+def _text_schema(description: str, max_length: int, *, min_length: int = 1) -> Schema:
     return {"type": "string", "minLength": min_length, "maxLength": max_length, "description": description}
 
 
@@ -59,7 +59,7 @@ def _object(properties: Schema, *required: str) -> Schema:
     }
 
 
-_ID = _text("The id of a memory, as another tool answered it.", MAX_ID_CHARACTERS)
+_ID = _text_schema("The id of a memory, as another tool answered it.", MAX_ID_CHARACTERS)
 _STRING: Final[Schema] = {"type": "string"}
 _OPTIONAL_STRING: Final[Schema] = {"type": ["string", "null"]}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
@@ -106,7 +106,7 @@ _ACTION: Final = _object(
     *("action", "id", "superseded", "reason", "review"),
 )
 
-_PROJECT = _text(
+_PROJECT = _text_schema(
     "Only this project: its id, an alias or its short name. Without it, all projects.", MAX_PROJECT_CHARACTERS
 )
 
@@ -146,7 +146,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
         " data with its source, project and age. No match is an empty list.",
         _object(
             {
-                "query": _text("What to look for, in plain words.", MAX_QUERY_CHARACTERS),
+                "query": _text_schema("What to look for, in plain words.", MAX_QUERY_CHARACTERS),
                 "mode": {
                     "type": "string",
                     "enum": ["hybrid", "text", "semantic"],
@@ -189,8 +189,10 @@ TOOLS: Final[tuple[Schema, ...]] = (
         " said; where it contradicts that, the user decides.",
         _object(
             {
-                "text": _text("One statement.", MAX_STATEMENT_CHARACTERS),
-                "project": _text("The project it belongs to, if the client does not send it.", MAX_PROJECT_CHARACTERS),
+                "text": _text_schema("One statement.", MAX_STATEMENT_CHARACTERS),
+                "project": _text_schema(
+                    "The project it belongs to, if the client does not send it.", MAX_PROJECT_CHARACTERS
+                ),
             },
             "text",
         ),
@@ -203,7 +205,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
         "Correct a memory",
         "Replace what one memory says; the former text stays in its history. What the user said themselves is not"
         " replaced: the correction waits for the user.",
-        _object({"id": _ID, "text": _text("The new text.", MAX_STATEMENT_CHARACTERS)}, "id", "text"),
+        _object({"id": _ID, "text": _text_schema("The new text.", MAX_STATEMENT_CHARACTERS)}, "id", "text"),
         _object({"actions": {"type": "array", "items": _ACTION}}, "actions"),
         is_read_only=False,
         is_destructive=True,
@@ -217,9 +219,9 @@ TOOLS: Final[tuple[Schema, ...]] = (
         " the user's own doing, with `filrouge forget`. Rules and pinned memories stay.",
         _object(
             {
-                "topic": _text("Everything about this topic.", MAX_QUERY_CHARACTERS),
+                "topic": _text_schema("Everything about this topic.", MAX_QUERY_CHARACTERS),
                 "id": _ID,
-                "token": _text("The token from the preview.", MAX_ID_CHARACTERS),
+                "token": _text_schema("The token from the preview.", MAX_ID_CHARACTERS),
             },
         ),
         _object(
@@ -250,8 +252,8 @@ TOOLS: Final[tuple[Schema, ...]] = (
         "What Filrouge would add before this prompt, only from the current project and the user's own memories.",
         _object(
             {
-                "prompt": _text("The prompt, or the task at hand.", MAX_QUERY_CHARACTERS),
-                "project": _text("The current project, if the client does not send it.", MAX_PROJECT_CHARACTERS),
+                "prompt": _text_schema("The prompt, or the task at hand.", MAX_QUERY_CHARACTERS),
+                "project": _text_schema("The current project, if the client does not send it.", MAX_PROJECT_CHARACTERS),
             },
             "prompt",
         ),

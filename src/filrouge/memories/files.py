@@ -125,7 +125,7 @@ def _folder(parts: Parts, tx: Tx, project: str | None) -> _Folder:
 
 
 def _view(folder: _Folder, command: Json) -> str:
-    path = checked_path(_text(command, "path"))
+    path = checked_path(_text_argument(command, "path"))
     if path in folder.files:
         return _numbered(path, folder.content(path), command.get("view_range"))
     if not folder.is_directory(path):
@@ -142,11 +142,11 @@ def _view(folder: _Folder, command: Json) -> str:
             sizes[f"{path}/{entry}"] = sizes.get(f"{path}/{entry}", 0) + size
     header = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
     sizes.setdefault(path, 0)
-    return "\n".join([header, *(f"{_size(size)}\t{entry}" for entry, size in sorted(sizes.items()))])
+    return "\n".join([header, *(f"{_format_size(size)}\t{entry}" for entry, size in sorted(sizes.items()))])
 
 
 def _create(folder: _Folder, command: Json) -> str:
-    path, content = _file_path(command, "path"), _text(command, "file_text")
+    path, content = _file_path(command, "path"), _text_argument(command, "file_text")
     if path in folder.files:
         raise _refused(f"File {path} already exists")
     _require_free(folder, path)
@@ -155,7 +155,11 @@ def _create(folder: _Folder, command: Json) -> str:
 
 
 def _str_replace(folder: _Folder, command: Json) -> str:
-    path, old, new = checked_path(_text(command, "path")), _text(command, "old_str"), _text(command, "new_str", "")
+    path, old, new = (
+        checked_path(_text_argument(command, "path")),
+        _text_argument(command, "old_str"),
+        _text_argument(command, "new_str", ""),
+    )
     content = folder.content(path)
     count = content.count(old) if old else 0
     if count == 0:
@@ -170,13 +174,13 @@ def _str_replace(folder: _Folder, command: Json) -> str:
     folder.put(path, changed, folder.files[path])
     line = content.count("\n", 0, content.find(old))
     lines = changed.split("\n")
-    snippet = [_line(n + 1, lines[n]) for n in range(max(0, line - 2), min(len(lines), line + 3))]
+    snippet = [_numbered_line(n + 1, lines[n]) for n in range(max(0, line - 2), min(len(lines), line + 3))]
     header = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
     return "\n".join([header, *snippet])
 
 
 def _insert(folder: _Folder, command: Json) -> str:
-    path, text = checked_path(_text(command, "path")), _text(command, "insert_text")
+    path, text = checked_path(_text_argument(command, "path")), _text_argument(command, "insert_text")
     line = command.get("insert_line")
     lines = folder.content(path).split("\n")
     if lines[-1] == "":
@@ -190,7 +194,7 @@ def _insert(folder: _Folder, command: Json) -> str:
 
 
 def _delete(folder: _Folder, command: Json) -> str:
-    path = checked_path(_text(command, "path"))
+    path = checked_path(_text_argument(command, "path"))
     if path == ROOT:
         raise _refused(f"Cannot delete the {ROOT} directory itself")
     deleted = [memory for file, memory in folder.files.items() if file == path or is_within(file, path)]
@@ -202,7 +206,7 @@ def _delete(folder: _Folder, command: Json) -> str:
 
 
 def _rename(folder: _Folder, command: Json) -> str:
-    old, new = checked_path(_text(command, "old_path")), _file_path(command, "new_path")
+    old, new = checked_path(_text_argument(command, "old_path")), _file_path(command, "new_path")
     if old == ROOT:
         raise _refused(f"Cannot rename the {ROOT} directory itself")
     moved = {file: memory for file, memory in folder.files.items() if file == old or is_within(file, old)}
@@ -237,13 +241,13 @@ def _require_free(folder: _Folder, path: str) -> None:
 
 
 def _file_path(command: Json, name: str) -> str:
-    path = checked_path(_text(command, name))
+    path = checked_path(_text_argument(command, name))
     if path == ROOT:
         raise _refused(f"The path {ROOT} is a directory.")
     return path
 
 
-def _text(command: Json, name: str, default: str | None = None) -> str:
+def _text_argument(command: Json, name: str, default: str | None = None) -> str:
     value = command.get(name, default)
     if not isinstance(value, str):
         raise _refused(f"The command needs `{name}`, a text.")
@@ -266,11 +270,11 @@ def _numbered(path: str, content: str, view_range: object) -> str:
             first, last = max(1, begin), len(lines) if end == -1 else end
         case _:
             raise _refused("`view_range` must be two line numbers; -1 as the second means the last line.")
-    numbered = [_line(first + n, line) for n, line in enumerate(lines[first - 1 : max(last, 0)])]
+    numbered = [_numbered_line(first + n, line) for n, line in enumerate(lines[first - 1 : max(last, 0)])]
     return "\n".join([f"Here's the content of {path} with line numbers:", *numbered])
 
 
-def _line(number: int, text: str) -> str:
+def _numbered_line(number: int, text: str) -> str:
     return f"{number:>{_NUMBER_WIDTH}}\t{text}"
 
 
@@ -281,7 +285,7 @@ def _positions(content: str, old: str) -> list[int]:
     return found
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     unit = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     size = count / 1024**unit
     return f"{int(size) if size == int(size) else f'{size:.1f}'}{_UNITS[unit]}"

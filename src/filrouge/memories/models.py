@@ -356,10 +356,10 @@ class UndoPlan:
     def lines(self) -> Iterator[str]:
         """Yield the plan, one line at a time."""
         *later, named = self.decisions
-        yield f"Takes back {_line(named)}"
+        yield f"Takes back {_decision_line(named)}"
         if later:
             yield "and these later decisions that depend on it:"
-            yield from (f"  {_line(decision)}" for decision in later)
+            yield from (f"  {_decision_line(decision)}" for decision in later)
         yield "Then:"
         yield from (f"  {effect.what}: {effect.memory_id} {effect.text}" for effect in self.effects)
 
@@ -391,7 +391,7 @@ class UndoPlan:
         }
 
 
-def _line(decision: TakenBack) -> str:
+def _decision_line(decision: TakenBack) -> str:
     reason = f" ({decision.reason})" if decision.reason else ""
     return f"entry {decision.entry}, {decision.action} of {decision.memory_id}{reason}"
 

@@ -14,7 +14,7 @@ from filrouge.providers.language_models import DefaultModels, ModelOptions
 from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
 _DEFAULT_ADDRESS: Final = "https://api.anthropic.com"
-_KEY: Final = "ANTHROPIC_API_KEY"
+_KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 SIZES: Final = DefaultModels(small="claude-haiku-5-5", medium="claude-sonnet-5-5", large="claude-opus-5-5")
 
 
@@ -25,7 +25,7 @@ def model(options: ModelOptions) -> SdkModel:
         BadConfig: no key, or no usable address.
     """
     address = options.address(_DEFAULT_ADDRESS).removesuffix("/v1")
-    key = options.key(_KEY, provider_name="Anthropic", address=address, needed=not options.url.strip())
+    key = options.key(_KEY_VARIABLE, provider_name="Anthropic", address=address, needed=not options.url.strip())
     identity = options.identity(
         "Anthropic" if address == _DEFAULT_ADDRESS else "The Anthropic-compatible server", SIZES
     )

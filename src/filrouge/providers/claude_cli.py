@@ -49,7 +49,7 @@ class ClaudeCli(CommandLine):
             raise self._identity.failure("other", f"ended with {process.code} and no answer")
         if result.get("is_error") or process.code:
             raise self._failed(result, process.code, _usage(request, result, ""))
-        text = _text(result)
+        text = _answer_text(result)
         return self._identity.completion(text, _usage(request, result, text))
 
     def _failed(self, result: Mapping[str, Any], code: int, usage: Usage) -> ModelUnavailable:
@@ -78,7 +78,7 @@ def _result(output: bytes) -> dict[str, Any] | None:
     return result if result.get("type") == "result" else None
 
 
-def _text(result: Mapping[str, Any]) -> str:
+def _answer_text(result: Mapping[str, Any]) -> str:
     """Return the structured answer as JSON, otherwise the answer as text."""
     by_schema = result.get("structured_output")
     if by_schema is not None:

@@ -55,7 +55,7 @@ class CodexCli(CommandLine):
                 ["exec", "-m", self.model, *_NO_HOOKS, *_NO_TOOLS, *_LOW_REASONING, *files, "-"],
                 f"{request.prompt.text}\n\n{request.text}",
             )
-            text = _read(answer)
+            text = _read_answer(answer)
         input_tokens, output_tokens = _token_counts(process.output)
         usage = usage_of(request, text or "", input_tokens=input_tokens, output_tokens=output_tokens, dollars=None)
         if not process.is_complete or (text is not None and len(text) > MAX_REPLY_BYTES):
@@ -70,7 +70,7 @@ class CodexCli(CommandLine):
 model = CodexCli  # the entry point of this provider
 
 
-def _read(path: str) -> str | None:
+def _read_answer(path: str) -> str | None:
     """Return the last message, read up to the size limit; None if there is none."""
     try:
         with open(path, "rb") as file:

@@ -112,7 +112,7 @@ async def run_process(
 async def _wait_and_kill(process: asyncio.subprocess.Process, text: str) -> ProcessResult:
     assert process.stdin is not None
     assert process.stdout is not None
-    reading = asyncio.create_task(_read(process.stdout, lambda: _kill(process)))
+    reading = asyncio.create_task(_read_pipe(process.stdout, lambda: _kill(process)))
     writing = asyncio.create_task(_write(process.stdin, text.encode("utf-8", "replace")))
     try:
         # On some Python versions, `wait` would also wait for processes that inherited the pipes.
@@ -143,7 +143,7 @@ async def _write(pipe: asyncio.StreamWriter, data: bytes) -> None:
         await pipe.wait_closed()
 
 
-async def _read(pipe: asyncio.StreamReader, stop: Callable[[], None]) -> bytes:
+async def _read_pipe(pipe: asyncio.StreamReader, stop: Callable[[], None]) -> bytes:
     """Read to the end, discarding bytes beyond the limit; at the limit `stop` is called to stop the process."""
     found = bytearray()
     while chunk := await pipe.read(_CHUNK_BYTES):

@@ -291,47 +291,50 @@ class Network:
     ) -> str:
         """Add a node; return its first output."""
         names = [outputs] if isinstance(outputs, str) else list(outputs)
-        fields = [_text(1, name) for name in inputs] + [_text(2, name) for name in names]
-        fields += [_text(4, operator), *(_bytes(5, _attribute(name, value)) for name, value in attributes.items())]
-        self._steps.append(b"".join([*fields, _text(7, domain)]))
+        fields = [_string_field(1, name) for name in inputs] + [_string_field(2, name) for name in names]
+        fields += [
+            _string_field(4, operator),
+            *(_bytes(5, _attribute(name, value)) for name, value in attributes.items()),
+        ]
+        self._steps.append(b"".join([*fields, _string_field(7, domain)]))
         return names[0]
 
     def file(self, *outputs: bytes) -> bytes:
         """Return the complete file, with the outputs described by `value_info`."""
-        graph = [_bytes(1, step) for step in self._steps] + [_text(2, "multilingual-e5-small")]
+        graph = [_bytes(1, step) for step in self._steps] + [_string_field(2, "multilingual-e5-small")]
         graph += [_bytes(5, constant) for constant in self._constants.values()]
         graph += [
             *(_bytes(11, description) for description in self.inputs),
             *(_bytes(12, description) for description in outputs),
         ]
-        opsets = [_bytes(8, _text(1, domain) + _integer(2, version)) for domain, version in _OPSETS]
-        return b"".join([_integer(1, _IR_VERSION), _text(2, "filrouge"), _bytes(7, b"".join(graph)), *opsets])
+        opsets = [_bytes(8, _string_field(1, domain) + _integer(2, version)) for domain, version in _OPSETS]
+        return b"".join([_integer(1, _IR_VERSION), _string_field(2, "filrouge"), _bytes(7, b"".join(graph)), *opsets])
 
 
 def value_info(name: str, kind: int, shape: Sequence[str | int]) -> bytes:
     """Return the description of an input or an output; a variable dimension is given by a name."""
     dimension_fields = [
-        _text(2, dimension) if isinstance(dimension, str) else _integer(1, dimension) for dimension in shape
+        _string_field(2, dimension) if isinstance(dimension, str) else _integer(1, dimension) for dimension in shape
     ]
     dimensions = b"".join(_bytes(1, dimension_field) for dimension_field in dimension_fields)
-    return _text(1, name) + _bytes(2, _bytes(1, _integer(1, kind) + _bytes(2, dimensions)))
+    return _string_field(1, name) + _bytes(2, _bytes(1, _integer(1, kind) + _bytes(2, dimensions)))
 
 
 def _tensor(name: str, array: Array) -> bytes:
     dimensions = b"".join(_integer(1, size) for size in array.shape)
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    return dimensions + _integer(2, _TYPES[array.dtype.name]) + _text(8, name) + _bytes(9, data)
+    return dimensions + _integer(2, _TYPES[array.dtype.name]) + _string_field(8, name) + _bytes(9, data)
 
 
 def _attribute(name: str, value: Attribute) -> bytes:
     if isinstance(value, np.ndarray):
-        return _text(1, name) + _bytes(5, _tensor("", value)) + _integer(20, _ATTRIBUTE_TENSOR)
+        return _string_field(1, name) + _bytes(5, _tensor("", value)) + _integer(20, _ATTRIBUTE_TENSOR)
     if isinstance(value, float):
-        return _text(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _integer(20, _ATTRIBUTE_FLOAT)
-    return _text(1, name) + _integer(3, value) + _integer(20, _ATTRIBUTE_INT)
+        return _string_field(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _integer(20, _ATTRIBUTE_FLOAT)
+    return _string_field(1, name) + _integer(3, value) + _integer(20, _ATTRIBUTE_INT)
 
 
-def _text(number: int, text: str) -> bytes:
+def _string_field(number: int, text: str) -> bytes:
     return _bytes(number, text.encode())
 
 

@@ -69,19 +69,19 @@ def download(target: WantedFile, path: str, on_received: BytesReceived) -> None:
     _check_disk_space(target, part)
     with httpx.Client(timeout=_TIMEOUT, trust_env=not is_loopback(target.address)) as client:
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
-            size_before = _size(part)
+            size_before = _file_size(part)
             try:
                 _resume(client, target, part, on_received)
                 break
             except _ConnectionLost as error:
                 # Retry only if this attempt received some bytes.
-                if not attempts_left or _size(part) <= size_before:
+                if not attempts_left or _file_size(part) <= size_before:
                     raise EmbedderUnavailable(
-                        f"{target.address} broke off after {_size(part)} of {target.size} bytes: {error}.",
+                        f"{target.address} broke off after {_file_size(part)} of {target.size} bytes: {error}.",
                         remedy="Check the network and run the command again: what has arrived is kept.",
                     ) from error.__cause__
     if not _matches(target, part):
-        _remove(part)
+        _remove_part(part)
         raise EmbedderUnavailable(
             f"What {target.address} sent is not the file that was expected (its SHA-256 differs). It was removed.",
             remedy="Try again. If it fails again, use another mirror or network, because this one alters files.",
@@ -89,15 +89,15 @@ def download(target: WantedFile, path: str, on_received: BytesReceived) -> None:
     with open(part, "rb") as file:
         os.fsync(file.fileno())
     os.replace(part, path)
-    _remove(part)
+    _remove_part(part)
 
 
 def _resume(client: httpx.Client, target: WantedFile, part: str, on_received: BytesReceived) -> None:
     """Send one request: append what is missing, or start again."""
-    received = _size(part)
+    received = _file_size(part)
     tag = _read_tag(part)
     if received >= target.size or (received and not tag):
-        _remove(part)
+        _remove_part(part)
         received = 0
     headers = {"Accept-Encoding": "identity"}
     if received:
@@ -105,14 +105,14 @@ def _resume(client: httpx.Client, target: WantedFile, part: str, on_received: By
     try:
         with _following(client, target.address, headers) as response:
             if response.status_code == 416:  # the server's file is shorter than the part
-                _remove(part)
+                _remove_part(part)
                 raise _ConnectionLost("the server has another file now")
             continues = response.status_code == 206 and _range_start(response) == received
             if not continues and response.status_code != 200:
                 raise _error_of_status(response.status_code, target.address)
             if not continues:
                 received = 0
-                _remove(part)
+                _remove_part(part)
                 _store_tag(part, response.headers.get("ETag", ""))
             _append(response, target, part, received, on_received)
     except httpx.TransportError as error:
@@ -169,7 +169,7 @@ def _range_start(response: httpx.Response) -> int:
 
 
 def _check_disk_space(target: WantedFile, part: str) -> None:
-    needed = target.size - min(target.size, _size(part))
+    needed = target.size - min(target.size, _file_size(part))
     free = shutil.disk_usage(os.path.dirname(part)).free
     if free < needed:
         raise EmbedderUnavailable(
@@ -179,13 +179,13 @@ def _check_disk_space(target: WantedFile, part: str) -> None:
 
 
 def _matches(target: WantedFile, path: str) -> bool:
-    if _size(path) != target.size:
+    if _file_size(path) != target.size:
         return False
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == target.sha256
 
 
-def _size(path: str) -> int:
+def _file_size(path: str) -> int:
     return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
@@ -203,7 +203,7 @@ def _store_tag(part: str, tag: str) -> None:
         file.write(tag)
 
 
-def _remove(part: str) -> None:
+def _remove_part(part: str) -> None:
     for path in (part, f"{part}.etag"):
         with suppress(FileNotFoundError):
             os.remove(path)

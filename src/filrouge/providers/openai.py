@@ -20,7 +20,7 @@ from filrouge.providers.language_models import DefaultModels, ModelOptions
 from filrouge.providers.pydantic_models import AnswerMode, ModelListEndpoint, SdkModel
 
 _DEFAULT_ADDRESS: Final = "https://api.openai.com/v1"
-_KEY: Final = "OPENAI_API_KEY"
+_KEY_VARIABLE: Final = "OPENAI_API_KEY"
 #: Headers that the SDK takes from the environment besides the key; they are meant for OpenAI only.
 _OPENAI_HEADERS: Final = ("OpenAI-Organization", "OpenAI-Project")
 SIZES: Final = DefaultModels(small="gpt-6-luna", medium="gpt-6.1-terra", large="gpt-6.1-sol")
@@ -34,7 +34,7 @@ def model(options: ModelOptions) -> SdkModel:
     """
     is_openai = not options.url.strip()
     address = _with_version_path(options.address(_DEFAULT_ADDRESS))
-    key = options.key(_KEY, provider_name="OpenAI", address=address, needed=is_openai)
+    key = options.key(_KEY_VARIABLE, provider_name="OpenAI", address=address, needed=is_openai)
     label = "OpenAI" if is_openai else f"The OpenAI-compatible server {urlsplit(address).netloc}"
     identity = options.identity(label, SIZES)
     http = http_client.client(

@@ -130,7 +130,7 @@ class Models:
                 old_panel, self._panel = self._panel, None
                 self._built_for, self._config_error, self._health = model_settings, None, (0.0, "")
                 if old_panel is not None:
-                    self._start(_close(old_panel))
+                    self._start(_close_panel(old_panel))
                 try:
                     self._panel = self._build(settings, self._environ, self.pace)
                 except BadConfig as error:
@@ -196,7 +196,7 @@ class Models:
         for future in tuple(self._running):
             future.cancel()
         if self._panel is not None:
-            asyncio.run_coroutine_threadsafe(_close(self._panel), loop).result(_MAX_CHECK_SECONDS)
+            asyncio.run_coroutine_threadsafe(_close_panel(self._panel), loop).result(_MAX_CHECK_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         if self._thread is not None:
             self._thread.join()
@@ -250,7 +250,7 @@ class Models:
             self._writer.run(lambda tx: LlmUsage(tx).add(operation, spent, self._clock.now()))
 
 
-async def _close(panel: ConfiguredModels) -> None:
+async def _close_panel(panel: ConfiguredModels) -> None:
     for model in {id(configured): configured for configured in (panel.model, *panel.others.values())}.values():
         await model.close()
 

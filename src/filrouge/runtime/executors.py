@@ -120,9 +120,9 @@ class Writer:
                     if not future.done():
                         future.set_exception(error)
                 # After a failed commit the connection is in an unknown state, so the next batch opens a new one.
-                _close(database)
+                _close_database(database)
                 database = None
-        _close(database, checkpoint=True)
+        _close_database(database, checkpoint=True)
 
     def _wait_for_work(self) -> Future[bool] | str:
         """Wait for the next work, and return the future of a checkpoint, `"writes"`, or `"end"`."""
@@ -192,7 +192,7 @@ def _attempt(database: Database, write: Callable[[Tx], Any]) -> tuple[Any, BaseE
         return None, error  # the error belongs to this write, not to the batch
 
 
-def _close(database: Database | None, *, checkpoint: bool = False) -> None:
+def _close_database(database: Database | None, *, checkpoint: bool = False) -> None:
     if database is None:
         return
     try:

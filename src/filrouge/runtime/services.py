@@ -49,14 +49,14 @@ class StoredSettings:
 
     def seed(self, defaults: Mapping[str, object], at: datetime) -> None:
         """Insert the defaults for keys that are missing."""
-        self._tx.many("settings.seed", [_row(key, value, at) for key, value in defaults.items()])
+        self._tx.many("settings.seed", [_setting_row(key, value, at) for key, value in defaults.items()])
 
     def put(self, changes: Mapping[str, object], at: datetime) -> None:
         """Store these values; other keys stay unchanged."""
-        self._tx.many("settings.put", [_row(key, value, at) for key, value in changes.items()])
+        self._tx.many("settings.put", [_setting_row(key, value, at) for key, value in changes.items()])
 
 
-def _row(key: str, value: object, at: datetime) -> dict[str, object]:
+def _setting_row(key: str, value: object, at: datetime) -> dict[str, object]:
     return {"key": key, "value": json.dumps(value, ensure_ascii=False), "updated_at": to_text(at)}
 
 

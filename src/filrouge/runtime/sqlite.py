@@ -29,7 +29,7 @@ from filrouge.memories.models import contains_any
 
 # Named queries and migrations, read from files.
 
-_NAME = re.compile(r"^-- name: ([a-z_]+\.[a-z_]+)$", re.MULTILINE)
+_QUERY_NAME = re.compile(r"^-- name: ([a-z_]+\.[a-z_]+)$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _PUNCTUATION = re.compile(r"([(),])")
 
@@ -47,7 +47,7 @@ class Migration:
 def queries(dialect: str) -> dict[str, str]:
     """Return every named query of a dialect (`sqlite`), by name."""
     text = (files("filrouge.runtime") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
-    sections = _NAME.split(text)[1:]
+    sections = _QUERY_NAME.split(text)[1:]
     named = {name: body.strip() for name, body in zip(sections[::2], sections[1::2], strict=True)}
     if len(named) * 2 != len(sections):
         raise ValueError(f"two queries in queries.sql of {dialect} have the same name")

@@ -386,7 +386,7 @@ def _object(kind: type[T], value: Any) -> T:
         if name == RAW:
             fields[RAW] = json_object
         elif name in json_object or name in required:
-            fields[name] = _read(hint, json_object[name])
+            fields[name] = _read_value(hint, json_object[name])
     return kind(**fields)
 
 
@@ -402,11 +402,15 @@ def _fields(kind: type[Any]) -> tuple[dict[str, Any], frozenset[str]]:
     return get_type_hints(kind), frozenset(required)
 
 
-def _read(hint: Any, value: Any) -> Any:
+def _read_value(hint: Any, value: Any) -> Any:
     if isinstance(hint, UnionType):
-        return None if value is None else _read(next(part for part in get_args(hint) if part is not type(None)), value)
+        return (
+            None
+            if value is None
+            else _read_value(next(part for part in get_args(hint) if part is not type(None)), value)
+        )
     if hint is datetime:
         return datetime.fromisoformat(value)
     if get_origin(hint) is tuple:
-        return tuple(_read(get_args(hint)[0], item) for item in value)
+        return tuple(_read_value(get_args(hint)[0], item) for item in value)
     return _object(hint, value) if dataclasses.is_dataclass(hint) and isinstance(hint, type) else value

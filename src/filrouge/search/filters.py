@@ -25,7 +25,7 @@ _NAMES: Final = {"kinds": "kind"}
 NAMES: Final = tuple(sorted(("project", *(_NAMES.get(name, name) for name in _ATTRIBUTES))))
 #: The attributes that the labels and times of a word index cover.
 _INDEXED: Final = frozenset({"user", "agent", "channel", "kinds", "since", "until", "as_of", "trust", "role"})
-_KINDS: Final = (*get_args(Kind), TURN)
+_FILTERED_KINDS: Final = (*get_args(Kind), TURN)
 #: Fields for which a date without a time means the end of that day.
 _END_OF_DAY: Final = ("until", "as_of")
 
@@ -39,7 +39,7 @@ def parse_filters(where: Mapping[str, Any] | None) -> tuple[Filters, str | None]
     set_values = {name: value for name, value in (where or {}).items() if value is not None}
     for name in set_values:
         check_choice("a filter", name, NAMES)
-    parsed = {name: _PARSERS.get(name, _text)(name, value) for name, value in set_values.items()}
+    parsed = {name: _PARSERS.get(name, _parse_text)(name, value) for name, value in set_values.items()}
     project = parsed.pop("project", None)
     return Filters(
         **{name: parsed[filter_name] for name in _ATTRIBUTES if (filter_name := _NAMES.get(name, name)) in parsed}
@@ -81,14 +81,14 @@ def _column(value: object) -> object:
     return value
 
 
-def _text(name: str, value: object) -> str:
+def _parse_text(name: str, value: object) -> str:
     if not (isinstance(value, str) and value):
         raise BadInput(f"The filter {name!r} needs a text, not {value!r}.", remedy="Leave it out to search everywhere.")
     return value
 
 
 def _role(name: str, value: object) -> Role:
-    check_choice(name, _text(name, value), get_args(Role))
+    check_choice(name, _parse_text(name, value), get_args(Role))
     return cast("Role", value)
 
 
@@ -96,7 +96,7 @@ def _kinds(name: str, value: object) -> tuple[str, ...]:
     kinds = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else cast("Iterable[object]", value)
     names = tuple(str(kind) for kind in kinds)
     for kind in names:
-        check_choice(name, kind, _KINDS)
+        check_choice(name, kind, _FILTERED_KINDS)
     return names
 
 

@@ -335,7 +335,7 @@ def _is_due(parts: Parts) -> bool:
 # job, so a request for another model only changes the target. The same job also embeds owners that lack vectors in the
 # current space. Texts are never changed.
 
-_KINDS: tuple[OwnerKind, ...] = ("memory", "turn")
+_OWNER_KINDS: tuple[OwnerKind, ...] = ("memory", "turn")
 _OWNERS_PER_JOB = 32
 _MAX_MISSING = 64
 _ROWS_PER_SWEEP = 2000
@@ -465,10 +465,10 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
 
     A memory with constant writes is never complete at any moment, so less than one batch may be missing.
     """
-    newest = parts.readers.here(lambda tx: {kind: StoredVectors(tx).newest(kind) for kind in _KINDS})
+    newest = parts.readers.here(lambda tx: {kind: StoredVectors(tx).newest(kind) for kind in _OWNER_KINDS})
     missing: list[tuple[OwnerKind, str]] = [
         (owner.kind, owner.id)
-        for kind in _KINDS
+        for kind in _OWNER_KINDS
         for owner in parts.readers.here(lambda tx, kind=kind: StoredVectors(tx).missing(kind, target.id, _MAX_MISSING))
     ]
     if len(missing) >= _MAX_MISSING or (missing and target.state == "current"):
@@ -486,7 +486,7 @@ def _switch_space(parts: Parts, target: StoredSpace, name: str, embedder: Embedd
         if not swapped[-1]:
             return
         Spaces(tx).make_current(target.id)
-        for kind in _KINDS:
+        for kind in _OWNER_KINDS:
             since = StoredVectors(tx).missing(kind, target.id, _ALL, after=newest[kind])
             missing.extend((kind, owner.id) for owner in since)
         for kind, id_ in dict.fromkeys(missing):
@@ -523,7 +523,7 @@ def _is_wanted_still(tx: Tx, target: StoredSpace) -> bool:
 
 
 def _lacks(tx: Tx, space_id: str) -> bool:
-    return any(StoredVectors(tx).missing(kind, space_id, 1) for kind in _KINDS)
+    return any(StoredVectors(tx).missing(kind, space_id, 1) for kind in _OWNER_KINDS)
 
 
 def _queue_clearing(clock: Clock, tx: Tx) -> None:

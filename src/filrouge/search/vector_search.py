@@ -259,7 +259,7 @@ class Embedders:
         with self._lock:
             others = [embedder for embedder in self._made.values() if embedder is not current]
             self._made = {name: embedder for name, embedder in self._made.items() if embedder is current}
-        _close(others)
+        _close_all(others)
 
     def forget_texts(self) -> None:
         """Clear the text caches of the embedders; part of erasing a memory."""
@@ -274,10 +274,10 @@ class Embedders:
         """Release all resources of the embedders, such as sockets and threads."""
         with self._lock:
             embedders, self._made = list(self._made.values()), {}
-        _close(embedders)
+        _close_all(embedders)
 
 
-def _close(embedders: Iterable[Embedder]) -> None:
+def _close_all(embedders: Iterable[Embedder]) -> None:
     for embedder in embedders:
         close = getattr(embedder, "close", None)
         if callable(close):

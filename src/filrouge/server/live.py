@@ -107,11 +107,11 @@ async def serve_feed(socket: WebSocket, parts: Parts) -> None:
             talking = (_listen(socket, subscription), _send_messages(socket, parts.metrics, subscription, has_messages))
             await _run_until_first_ends(*talking, _watch_admission(socket))
         except InvalidMessage as error:
-            await _close(socket, error.code, error.reason)
+            await _close_socket(socket, error.code, error.reason)
         except Unauthorized as error:
-            await _close(socket, _NOT_ADMITTED, error.message)
+            await _close_socket(socket, _NOT_ADMITTED, error.message)
         except TimeoutError:
-            await _close(socket, _TOO_SLOW, "the client reads nothing")
+            await _close_socket(socket, _TOO_SLOW, "the client reads nothing")
         except WebSocketDisconnect:
             pass
         finally:
@@ -204,7 +204,7 @@ async def _send(socket: WebSocket, body: dict[str, Any]) -> None:
         await socket.send_text(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
 
 
-async def _close(socket: WebSocket, code: int, reason: str) -> None:
+async def _close_socket(socket: WebSocket, code: int, reason: str) -> None:
     """Close the socket; if the client does not read, drop the connection after a second."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_CLOSE_SECONDS):

@@ -188,7 +188,7 @@ def _failure(call: Mapping[str, Any], command: str) -> str:
     """Return the signs of a failure; empty if the step succeeded or was a read-only command."""
     if command and _program(command) in _READ_ONLY_COMMANDS:
         return ""
-    output = _text(call.get("output"))[-_MAX_OUTPUT_CHARS:]
+    output = _text_of(call.get("output"))[-_MAX_OUTPUT_CHARS:]
     code = _EXIT_CODE.search(output[:400])
     failed = (
         call.get("failed") is True or (code is not None and code[1] != "0") or output.startswith("<tool_use_error>")
@@ -211,7 +211,7 @@ def _program(command: str) -> str:
     return words[0].rpartition("/")[2] if words else ""
 
 
-def _text(value: object) -> str:
+def _text_of(value: object) -> str:
     if isinstance(value, str):
         return value
     fields = _as_mapping(value)
@@ -371,7 +371,7 @@ def build_work_state(work: SynthesisInput, former: Synthesis | None = None) -> W
         questions=questions
         if state or decisions
         else tuple(question for question in questions if question.trust > TRUST_AGENT),
-        files=_files(work, former.files if former else ()),
+        files=_touched_files(work, former.files if former else ()),
         error=last_failure(work.turns, work.steps, fixed_turns, former.error if former else None),
     )
 
@@ -517,7 +517,7 @@ def _host_summary_points(sentences: Sequence[SpokenSentence]) -> tuple[Point, ..
     )[-_MAX_REPORTS:]
 
 
-def _files(work: SynthesisInput, former: Sequence[str]) -> tuple[str, ...]:
+def _touched_files(work: SynthesisInput, former: Sequence[str]) -> tuple[str, ...]:
     """Return the paths that were written to, latest first."""
     wrote = [path for turn in work.turns if turn.id in work.steps for path in work.steps[turn.id].written_paths]
     return tuple(dict.fromkeys([*reversed(wrote), *former]))[:MAX_FILES]

@@ -217,12 +217,12 @@ def document(head: Mapping[str, Any], tables: Mapping[ExportTable, Rows]) -> Ite
 
 def spreadsheet(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """A table as CSV (RFC 4180), line by line, with a header line."""
-    yield _line(columns)
+    yield _table_line(columns)
     for row in rows:
-        yield _line([_cell(row.get(name)) for name in columns])
+        yield _table_line([_cell(row.get(name)) for name in columns])
 
 
-def _line(cells: Sequence[str]) -> str:
+def _table_line(cells: Sequence[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer).writerow(cells)
     return buffer.getvalue()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from filrouge.maintenance.restore import Restored
 
 
-_MAX_SECONDS = 3600.0
+_MAX_BACKUP_SECONDS = 3600.0
 
 
 def register(app: typer.Typer) -> None:
@@ -49,14 +49,16 @@ def backup(
         return
     if to is not None:
         _check_target(to)
-    created: dict[str, Any] = ask("POST", "/api/memory/backups", {}, timeout=_MAX_SECONDS)
+    created: dict[str, Any] = ask("POST", "/api/memory/backups", {}, timeout=_MAX_BACKUP_SECONDS)
     if to is not None:
         files.copy_out(home(), created["name"], to)
     if json:
         output.show_json(created)
     else:
         where = to or files.path_of(home(), created["name"])
-        output.say(f"Backed up: {where} ({_size(created['bytes'])}, {sum(created['rows'].values())} rows, verified)")
+        output.say(
+            f"Backed up: {where} ({_format_size(created['bytes'])}, {sum(created['rows'].values())} rows, verified)"
+        )
 
 
 def _check_target(to: str) -> None:
@@ -80,7 +82,7 @@ def _list(json: bool) -> None:
             (
                 backup_entry["name"],
                 output.format_time(backup_entry["at"]),
-                _size(backup_entry["bytes"]),
+                _format_size(backup_entry["bytes"]),
                 sum(backup_entry["rows"].values()),
                 backup_entry["schema"],
                 ", ".join(backup_entry["verified"]) or "no",
@@ -92,7 +94,7 @@ def _list(json: bool) -> None:
         output.say(f"The last one failed, {output.format_time(found['failed']['at'])}: {found['failed']['error']}")
 
 
-def _size(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size / (1 << 20):.1f} MB"
 
 

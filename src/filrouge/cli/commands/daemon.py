@@ -163,7 +163,7 @@ def list_(json: Json = False) -> None:
         output.show_json(found)
         return
     columns = ("Id", "Kind", "Name", "Scope", "Made", "Last used", "State")
-    output.table(columns, [_row(token) for token in found["tokens"]])
+    output.table(columns, [_token_row(token) for token in found["tokens"]])
 
 
 @token_app.command()
@@ -192,7 +192,7 @@ def _check_scope(scope: str) -> str:
     return scope
 
 
-def _row(token: dict[str, Any]) -> tuple[str, ...]:
+def _token_row(token: dict[str, Any]) -> tuple[str, ...]:
     state = (
         "revoked" if token["revoked_at"] else f"until {format_time(token['expires_at'])}" if token["expires_at"] else ""
     )

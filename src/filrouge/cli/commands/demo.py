@@ -44,7 +44,7 @@ def demo(
     """Replay recorded sessions through the real hook and show what is learned and recalled."""
     check_choice("--language", language, ("en", "fr"))
     directory = sessions or _shipped_sessions()
-    script = _read(os.path.join(directory, "demo.json"))
+    script = _read_session(os.path.join(directory, "demo.json"))
     with tempfile.TemporaryDirectory(prefix="filrouge-demo-") as home:
         os.environ["FILROUGE_HOME"] = home
         ensure_running(home)
@@ -179,7 +179,7 @@ def _shipped_sessions() -> str:
     raise BadInput("No demo sessions were found.", remedy="Name a directory: `filrouge demo examples/sessions`.")
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read_session(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)

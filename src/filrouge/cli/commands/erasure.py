@@ -58,7 +58,7 @@ def _forget(what: str, *, dry_run: bool, yes: bool, json: bool) -> None:
         output.show_json(shown)
         return
     if not json:
-        _show(shown)
+        _show_preview(shown)
     if dry_run:
         return
     if not yes and not output.confirm("Forget this for good?", default=False):
@@ -85,7 +85,7 @@ def _preview(what: str) -> tuple[dict[str, str], dict[str, Any]]:
     return targets[-1], ask("POST", "/api/memory/forget", {**targets[-1], "dry_run": True}, timeout=_SECONDS)
 
 
-def _show(shown: Mapping[str, Any]) -> None:
+def _show_preview(shown: Mapping[str, Any]) -> None:
     rows = shown["rows"]
     with_excerpt = [row for row in rows if row["excerpt"]]
     output.table(

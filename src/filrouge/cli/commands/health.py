@@ -73,16 +73,16 @@ def _repair_json(repair: Repair | None) -> dict[str, Any]:
 
 def _say_findings(findings: list[Finding], repairs: list[Repair]) -> None:
     for repair in repairs:
-        output.say(f"Before: {_line(repair.before)}")
+        output.say(f"Before: {_finding_line(repair.before)}")
         for action in repair.did:
             output.say(f"  {action}")
     for finding in sorted(findings, key=lambda finding: tuple(_MARKS).index(finding.state)):  # failures come last
-        output.say(_line(finding))
+        output.say(_finding_line(finding))
     counts = {state: sum(finding.state == state for finding in findings) for state in _MARKS}
     output.say(", ".join(f"{number} {state}" for state, number in counts.items() if number))
 
 
-def _line(finding: Finding) -> str:
+def _finding_line(finding: Finding) -> str:
     remedy = f" → {finding.remedy}" if finding.remedy else ""
     return f"{_MARKS[finding.state]} {finding.check}: {finding.cause}{remedy}"
 

@@ -189,7 +189,7 @@ def repair(
         raise BadInput("--undo reverts a repair and rebuilds nothing.", remedy="Leave --vectors and --all out.")
     if not json and not undo:
         output.warn(_PROGRESS)
-    is_agreed = _consent_asker(_show_undo if undo else _show, undo=undo, yes=yes, json=json)
+    is_agreed = _consent_asker(_show_undo if undo else _show_plan, undo=undo, yes=yes, json=json)
     plan, done = _plan_and_repair(home(), options, is_agreed)
     result = plan if done is None else done
     if json:
@@ -199,7 +199,7 @@ def repair(
         output.say(_NOT_NEEDED)
         return
     if dry_run:
-        (_show_undo if undo else _show)(plan)
+        (_show_undo if undo else _show_plan)(plan)
     output.say(_outcome(done, undo=undo))
 
 
@@ -279,7 +279,7 @@ def _exchange(worker: subprocess.Popen[str], answer: str = "") -> dict[str, Any]
     return message
 
 
-def _show(plan: dict[str, Any]) -> None:
+def _show_plan(plan: dict[str, Any]) -> None:
     for problem in plan["found"]:
         output.say(f"Found: {problem}")
     rows = [(name, *(counts[what] for what in _COUNTS)) for name, counts in sorted(plan["tables"].items())]

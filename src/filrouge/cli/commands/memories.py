@@ -25,7 +25,7 @@ _OUTCOMES = {
     "conflict": "In conflict with what is known",
     "error": "Set aside",
 }
-_KINDS = {"intent": "an intent", "episode": "an episode"}
+_KIND_NAMES = {"intent": "an intent", "episode": "an episode"}
 
 
 def register(app: typer.Typer) -> None:
@@ -89,7 +89,7 @@ def _memory(memory_id: str) -> Mapping[str, Any]:
 
 
 def _kind(memory: Mapping[str, Any]) -> str:
-    return _KINDS.get(memory["kind"], f"a {memory['kind']}")
+    return _KIND_NAMES.get(memory["kind"], f"a {memory['kind']}")
 
 
 def _where(memory: Mapping[str, Any]) -> str:
@@ -134,7 +134,7 @@ def review(
     elif settlements:
         _say_settled(found)
     else:
-        _show(found)
+        _show_review(found)
 
 
 def history(memory_id: Id, json: Json = False) -> None:
@@ -214,15 +214,15 @@ def change(method: str, memory_id: str, verb: str, body: Mapping[str, object], d
 def _list(settled: bool, json: bool) -> None:
     found = ask("GET", "/api/memory/review", query={"settled": settled})
     columns = ("Id", "Kind", "State", "Statement", "Against")
-    output.show_list(found, columns, _row, json=json, empty="Nothing waits for review.")
+    output.show_list(found, columns, _review_row, json=json, empty="Nothing waits for review.")
 
 
-def _row(item: Mapping[str, Any]) -> tuple[str, ...]:
+def _review_row(item: Mapping[str, Any]) -> tuple[str, ...]:
     against = item["against"]["text"] if item["against"] else "-"
     return item["id"], item["kind"], item["outcome"], item["text"], against
 
 
-def _show(item: Mapping[str, Any]) -> None:
+def _show_review(item: Mapping[str, Any]) -> None:
     rows = {"Id": item["id"], "Kind": item["kind"], "State": item["outcome"], "Why": item["reason"]}
     if item["against"]:
         rows["Against"] = f"{item['against']['text']} ({item['against']['id']}, {item['against']['state']})"

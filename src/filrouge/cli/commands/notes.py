@@ -42,7 +42,7 @@ def notes(
     if rewrite:
         ask("POST", "/api/memory/notes/anew", {})
     if trust is None and not key:
-        _show(json=json)
+        _show_status(json=json)
 
 
 def _trust(address: str, *, yes: bool) -> None:
@@ -76,7 +76,7 @@ def _enter_key() -> None:
     output.say("Stored in the home, readable only by you.")
 
 
-def _show(*, json: bool) -> None:
+def _show_status(*, json: bool) -> None:
     found: dict[str, Any] = ask("GET", "/api/memory/notes")
     if json:
         output.show_json(found)

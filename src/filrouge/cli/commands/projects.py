@@ -16,7 +16,7 @@ from filrouge.hosts.project import HOLDER_PREFIX, normalise_url
 
 project_app = typer.Typer(help="Your projects and their names.", no_args_is_help=True)
 _PATH: Final = "/api/memory/projects"
-_KINDS: Final = ("name", "origin", "root", "clone", "path")
+_NAME_KINDS: Final = ("name", "origin", "root", "clone", "path")
 #: Long, because all rows of a project move in one transaction.
 _SECONDS: Final = 600.0
 
@@ -108,6 +108,6 @@ def _names_of(other: str) -> list[str]:
     """Return the project names for what the user typed, in the form in which hooks send them."""
     if os.path.isdir(other):
         return [name for name in names_of_project(other) if not name.startswith(HOLDER_PREFIX)]
-    if other.partition(":")[0] in _KINDS and not other.partition(":")[2].startswith("//"):
+    if other.partition(":")[0] in _NAME_KINDS and not other.partition(":")[2].startswith("//"):
         return [other]
     return [f"origin:{normalise_url(other)}"] if "/" in other or "@" in other else [f"name:{other}"]

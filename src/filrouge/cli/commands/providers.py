@@ -73,7 +73,7 @@ def status(json: Json = False) -> None:
     if json:
         output.show_json({"models": found})
     else:
-        output.table(["model", "state", "size", "where"], [_row(model) for model in found])
+        output.table(["model", "state", "size", "where"], [_model_row(model) for model in found])
 
 
 @model_app.command()
@@ -118,7 +118,7 @@ def _bytes(path: str) -> int:
     return sum(entry.stat().st_size for entry in os.scandir(path)) if os.path.isdir(path) else 0
 
 
-def _row(model: dict[str, Any]) -> tuple[str, str, str, str]:
+def _model_row(model: dict[str, Any]) -> tuple[str, str, str, str]:
     return model["model"], model["state"], _megabytes(model["bytes"]), model["path"]
 
 
@@ -128,7 +128,7 @@ def _megabytes(size: int) -> str:
 
 # `filrouge extract`
 
-_MAX_SECONDS = 120.0
+_MAX_EXTRACTION_SECONDS = 120.0
 
 
 def register(app: typer.Typer) -> None:
@@ -163,7 +163,7 @@ def extract(
 
 def _extract_text(text: str, source: str, context: str, json: bool) -> None:
     body = {"messages": text, "source": source, "context": context}
-    found: Any = ask("POST", "/memory/extract", body, timeout=_MAX_SECONDS)
+    found: Any = ask("POST", "/memory/extract", body, timeout=_MAX_EXTRACTION_SECONDS)
     if json:
         output.show_json(found)
         return

@@ -124,7 +124,7 @@ def _check_purge(directory: str, *, everything: bool) -> None:
 
 def _planned_actions(to_remove: list[str], *, running: bool) -> list[str]:
     stops = ["stops the daemon"] if running else []
-    return stops + [f"removes {path} for good: {megabytes(_size(path))}" for path in to_remove]
+    return stops + [f"removes {path} for good: {megabytes(_size_on_disk(path))}" for path in to_remove]
 
 
 def _what_stays(directory: str, *, everything: bool, purge: bool) -> list[str]:
@@ -136,7 +136,7 @@ def _what_stays(directory: str, *, everything: bool, purge: bool) -> list[str]:
         lines.append(f"{stays} To delete it with its backups: `filrouge uninstall --purge`.")
     models = _models_directory()
     if os.path.isdir(models) and not purge:
-        lines.append(f"The model that was built stays: {megabytes(_size(models))} in {models}.")
+        lines.append(f"The model that was built stays: {megabytes(_size_on_disk(models))} in {models}.")
     if everything:
         installed = installation.this_installation()
         lines.append(f"The program is in {installed.prefix}; `{installed.uninstall_command()}` removes it.")
@@ -174,7 +174,7 @@ def _purge(directory: str, to_remove: list[str]) -> None:
         os.rmdir(os.path.dirname(_models_directory()))
 
 
-def _size(path: str) -> int:
+def _size_on_disk(path: str) -> int:
     if not os.path.isdir(path):
         return file_size(path)
     return sum(file_size(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)

@@ -88,7 +88,7 @@ def thread(
     if json:
         output.show_json(found)
     else:
-        _show(found)
+        _show_thread(found)
 
 
 def why_thread(
@@ -99,7 +99,7 @@ def why_thread(
     if json:
         output.show_json(found)
         return
-    output.say(_line(found["text"]))
+    output.say(_single_line(found["text"]))
     output.say(f"In: {found['title']} ({found['thread_id']})" if found["thread_id"] else "In no thread.")
     if found["follows"]:
         output.say("It follows the thread of the prompt before it.")
@@ -123,7 +123,7 @@ def why_thread(
         )
 
 
-def _show(found: Mapping[str, Any]) -> None:
+def _show_thread(found: Mapping[str, Any]) -> None:
     rows = {
         "Id": found["id"],
         "Status": f"{found['status']} (weight {found['weight']:.2f})",
@@ -154,7 +154,7 @@ def _show(found: Mapping[str, Any]) -> None:
     output.table(
         ("Turn", "When", "Who", "How", "Text"),
         [
-            (turn["id"], turn["at"][:16], turn["role"], turn["action"], _line(turn["text"]))
+            (turn["id"], turn["at"][:16], turn["role"], turn["action"], _single_line(turn["text"]))
             for turn in found["turns_shown"]
         ],
     )
@@ -167,13 +167,15 @@ def _state_rows(state: Mapping[str, Any] | None) -> dict[str, object]:
     if state is None:
         return {}
     named = {"state": "Stood", "decisions": "Decisions", "questions": "Open questions"}
-    rows: dict[str, object] = {name: [_line(entry["text"]) for entry in state[kind]] for kind, name in named.items()}
+    rows: dict[str, object] = {
+        name: [_single_line(entry["text"]) for entry in state[kind]] for kind, name in named.items()
+    }
     rows["Files"] = ", ".join(state["files"])
-    rows["Last error"] = _line(state["error"]["text"]) if state["error"] else ""
+    rows["Last error"] = _single_line(state["error"]["text"]) if state["error"] else ""
     return {name: text for name, text in rows.items() if text}
 
 
-def _line(text: str) -> str:
+def _single_line(text: str) -> str:
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= _MAX_LINE_CHARACTERS else f"{one_line[: _MAX_LINE_CHARACTERS - 1]}…"
 

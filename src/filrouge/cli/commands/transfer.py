@@ -33,7 +33,7 @@ from filrouge.hosts.transcripts import AGENT_FOLDERS
 from filrouge.transfer.exports import open_export
 from filrouge.transfer.importers import FORMATS
 
-_MAX_SECONDS = 600.0
+_MAX_TRANSFER_SECONDS = 600.0
 #: Version of the exports that can be read. Copied from `transfer.exports`, which a command does not load.
 _VERSION = 1
 
@@ -140,7 +140,7 @@ def _day(since: str | None) -> datetime | None:
 
 def _import_export(file: str, *, mine: bool, json: bool) -> None:
     def send(piece: Mapping[str, Any]) -> dict[str, Any]:
-        return ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_MAX_SECONDS)
+        return ask("POST", f"/api/memory/import?trusted={str(mine).lower()}", piece, timeout=_MAX_TRANSFER_SECONDS)
 
     found = _import_file(file, send)
     if json:

@@ -439,7 +439,7 @@ _ADMINISTRATOR: Final = (
 #: A hook takes less than a second; the rest allows for a machine that starts processes slowly.
 _MIN_SECONDS: Final = 2
 #: With a longer timeout, a hook that hangs makes the agent appear to hang.
-_MAX_SECONDS: Final = 120
+_MAX_HOOK_SECONDS: Final = 120
 #: For this event the default timeout of both agents is too short, so that a `timeout` must be set.
 _NEEDS_TIMEOUT: Final = "SessionEnd"
 
@@ -495,7 +495,7 @@ def _timeout_problem(hook: Hook, agent: ConfiguredAgent) -> str:
         return "has a `timeout` that is not a number"
     if timeout < min(_MIN_SECONDS, agent.timeouts.get(hook.event, _MIN_SECONDS)):
         return f"may take {timeout:g} seconds, in which Filrouge may not even start"
-    if timeout > _MAX_SECONDS:
+    if timeout > _MAX_HOOK_SECONDS:
         seconds = f"may take {timeout:g} seconds (the unit is not milliseconds)"
         return f"{seconds}: a hook that hangs blocks {agent.name} for that long"
     return ""

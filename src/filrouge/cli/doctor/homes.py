@@ -162,7 +162,7 @@ def _link(scene: Scene) -> CheckResult:
 @check("Owner", "home")
 def _owner(scene: Scene) -> CheckResult:
     if os.path.isdir(scene.home):
-        for path, status in ((scene.home, os.stat(scene.home)), *_files(scene.home)):
+        for path, status in ((scene.home, os.stat(scene.home)), *_files_with_status(scene.home)):
             if status.st_uid != scene.machine.user:
                 return fail(f"{path} belongs to another user", f"Run `sudo chown -R $(id -un) {scene.home}`.")
     return ok("everything belongs to you")
@@ -223,7 +223,7 @@ def _files_open_to_others(scene: Scene) -> list[tuple[str, int]]:
     """Return the user's files and folders in the home that others can access. config.toml has its own check."""
     return [
         (path, stat.S_IMODE(status.st_mode))
-        for path, status in _files(scene.home)
+        for path, status in _files_with_status(scene.home)
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
         if status.st_mode & 0o077 and status.st_uid == scene.machine.user and os.path.basename(path) != "config.toml"
     ]
@@ -247,7 +247,7 @@ def _abandoned_files(scene: Scene) -> list[str]:
     return [path for path in paths if os.path.isfile(path) and (status := _lstat(path)) and status.st_mtime < oldest]
 
 
-def _files(home: str) -> Iterator[tuple[str, os.stat_result]]:
+def _files_with_status(home: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield every path in the home with its `lstat`. Files that vanish meanwhile, such as SQLite's, are skipped."""
     for folder, names, files in os.walk(home):
         for path in (os.path.join(folder, name) for name in (*names, *files)):

@@ -25,7 +25,7 @@ from filrouge.core.paths import SETUP, SETUP_LIST, inside, make_private, unlink_
 
 # TOML: a table is added at the end of the file, and found by its heading for removal.
 
-_HEADING: Final = re.compile(r"^[ \t]*\[\[?([^\]\n]+)\]\]?[ \t]*(?:#.*)?$")
+_TABLE_HEADING: Final = re.compile(r"^[ \t]*\[\[?([^\]\n]+)\]\]?[ \t]*(?:#.*)?$")
 
 
 def read_toml(text: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _lines_outside_table(text: str, path: tuple[str, str]) -> list[str]:
     result_lines, comment_lines = list[str](), list[str]()
     inside = False
     for line in text.splitlines(keepends=True):
-        heading = _HEADING.match(line.rstrip("\r\n"))
+        heading = _TABLE_HEADING.match(line.rstrip("\r\n"))
         if heading is not None:
             names = tuple(name.strip().strip("\"'") for name in heading[1].split(".", 2))
             inside = names[:2] == path
@@ -140,7 +140,7 @@ def _format_toml(value: Any) -> str:
 _SPACE: Final = re.compile(r"(?:[\s\ufeff]+|//[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
 _DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SINGLE: Final = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
-_WORD: Final = re.compile(r"[^\s,:\[\]{}\"'/]+")
+_JSON_WORD: Final = re.compile(r"[^\s,:\[\]{}\"'/]+")
 _MAX_DEPTH: Final = 200
 
 
@@ -209,7 +209,7 @@ def _parse_value(text: str, position: int, depth: int) -> Node:
     if opening in ("'", '"'):
         string, end = _parse_string(text, position)
         return Node(position, end, string, {}, {})
-    found = _WORD.match(text, position)
+    found = _JSON_WORD.match(text, position)
     if found is None:
         raise _syntax_error(text, position, "a value is missing")
     return Node(position, found.end(), _parse_word(found[0]), {}, {})
@@ -242,7 +242,7 @@ def _parse_key(text: str, position: int) -> tuple[str, int]:
     if text[position : position + 1] in ("'", '"'):
         key, end = _parse_string(text, position)
     else:
-        found = _WORD.match(text, position)
+        found = _JSON_WORD.match(text, position)
         if found is None:
             raise _syntax_error(text, position, "a key is missing")
         key, end = found[0], found.end()
@@ -409,7 +409,7 @@ def remove_matching(text: str, path: Path, is_ours: IsOurs, *, in_list: bool, ex
     if node is None:
         return text
     if not in_list:
-        return _remove(text, path, existed_before) if is_ours(node.value) else text
+        return _remove_entry(text, path, existed_before) if is_ours(node.value) else text
     if not isinstance(node.value, list):
         return text
     ours = [key for key, part in node.parts.items() if is_ours(part.value)]
@@ -417,7 +417,7 @@ def remove_matching(text: str, path: Path, is_ours: IsOurs, *, in_list: bool, ex
         text = _remove_child(text, _node_at(text, path), key)
     if not ours or len(ours) < len(node.parts) or existed_before(path):
         return text
-    return _remove(text, path, existed_before)
+    return _remove_entry(text, path, existed_before)
 
 
 def _node_at(text: str, path: Path) -> Node:
@@ -426,12 +426,12 @@ def _node_at(text: str, path: Path) -> Node:
     return found
 
 
-def _remove(text: str, path: Path, existed_before: ExistedBefore) -> str:
+def _remove_entry(text: str, path: Path, existed_before: ExistedBefore) -> str:
     """Remove the value at that path, and parents that become empty and did not exist before."""
     holder = _node_at(text, path[:-1])
     text = _remove_child(text, holder, path[-1])
     if path[:-1] and len(holder.parts) == 1 and not existed_before(path[:-1]):
-        return _remove(text, path[:-1], existed_before)
+        return _remove_entry(text, path[:-1], existed_before)
     return text
 
 
