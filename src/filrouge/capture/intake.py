@@ -158,11 +158,9 @@ def clean_event(event: Event, redact: Redactor, counts: CutCounts | None = None)
     pruned = cast("dict[str, Any]", pruner.prune(event.data))
     data = map_texts(pruned, lambda text: texts.clean_and_cut(text, lambda part: redact(strip_injected_blocks(part))))
     if counts is not None and (texts.characters_cut or pruner.values_cut):
-        counts.events, counts.characters, counts.values = (
-            counts.events + 1,
-            counts.characters + texts.characters_cut,
-            counts.values + pruner.values_cut,
-        )
+        counts.events += 1
+        counts.characters += texts.characters_cut
+        counts.values += pruner.values_cut
     return event._replace(data=data)
 
 

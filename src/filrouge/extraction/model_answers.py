@@ -682,7 +682,8 @@ def permitted_statements(turn: Turn) -> tuple[Statement, ...]:
 _MAX_FACT_CHARS: Final = 600
 _MAX_FACTS: Final = 40
 _NO_SPAN: Final = Span(start=0, end=0)
-_USER_ONLY_KINDS: Final = frozenset({"rule", "preference", "intent", "constraint"})
+#: Kinds that only the user's own words can state.
+USER_ONLY_KINDS: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -774,7 +775,7 @@ def _locate_fact(fact: StatedFact, turns: Sequence[Turn]) -> FactCandidate | tup
         ), "its quote was not found in the turns"
     turn, span = location
     kind: Kind = fact.kind
-    if kind in _USER_ONLY_KINDS and turn.trust < TRUST_PROMPT:
+    if kind in USER_ONLY_KINDS and turn.trust < TRUST_PROMPT:
         kind = "fact"
     keyed = turn.trust >= TRUST_PROMPT and fact.key and fact.value
     statement = Statement(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from filrouge.capture.events import Event
 from filrouge.capture.intake import CutCounts, clean_event, turns_from_event
@@ -23,6 +23,7 @@ from filrouge.core.settings import Settings
 from filrouge.extraction import understanding
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.model_answers import (
+    USER_ONLY_KINDS,
     FactOutcome,
     UnderstoodTurns,
     boot_texts,
@@ -47,7 +48,7 @@ from filrouge.extraction.understanding import (
     update_index,
 )
 from filrouge.extraction.vocabulary import detect_language
-from filrouge.memories.models import Kind, Statement
+from filrouge.memories.models import Statement
 from filrouge.memories.repository import Action, Origin
 from filrouge.providers.service import Models
 from filrouge.runtime.jobs import JobResult, Payload
@@ -212,8 +213,6 @@ def _keep_unreadable(clock: Clock, tx: Tx, turns: Sequence[Turn], error: Unreada
 # decisions of its project with an agent's trust; no rules, preferences or intents, and it ends nothing that the user
 # said. A configured model reads the conversation afterwards, like any other.
 
-#: Kinds that only the user's own words can state (RELIABILITY 6).
-_USER_ONLY_KINDS: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
 TextOrMessage = str | Message
 """A message, or a text without a speaker."""
 
@@ -320,7 +319,7 @@ def _permitted_statements(turn: Turn) -> tuple[Statement, ...]:
     return tuple(
         replace(statement, scope="project", key=None, value=None)
         for statement in statements_of(turn.text)
-        if statement.kind not in _USER_ONLY_KINDS and statement.scope == "project"
+        if statement.kind not in USER_ONLY_KINDS and statement.scope == "project"
     )
 
 

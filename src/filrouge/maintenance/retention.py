@@ -71,11 +71,6 @@ class RetentionRows:
         rows = self._tx.all("turns.expired", _cutoff_parameters(before) | {"at": at, "id": id_, "limit": limit})
         return Expired(rows=tuple(rows))
 
-    def count_expired(self, before: Cutoffs) -> dict[str, dict[str, int]]:
-        """Count the expired turns and their characters, by `tools` and `noise`."""
-        rows = self._tx.all("turns.expired_count", _cutoff_parameters(before))
-        return {row["what"]: {"turns": row["turns"], "characters": row["characters"]} for row in rows}
-
     def delete(self, expired: Expired) -> None:
         """Delete turns with everything derived from them alone."""
         ids = json.dumps(expired.ids)

@@ -187,8 +187,8 @@ def plain_values(memory: Memory) -> dict[str, Any]:
     return {name: to_text(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
-# Decisions about a statement: a closed union, consumed with `match`. The ids name memories that were shown to whoever
-# decided, the rules or a model. They are checked again when the decision is applied, because models invent ids.
+# Decisions about a statement: a closed union, consumed with `match`. The ids name memories that were shown to the
+# rules or the model that decided. They are checked again when the decision is applied, because models invent ids.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -149,9 +148,6 @@ def project_names(tx: Tx, names: Sequence[str]) -> tuple[str, ...]:
 def names_of(tx: Tx) -> dict[str, str]:
     """Return the short name of every project by id."""
     return {row["id"]: row["name"] for row in Projects(tx).all()}
-
-
-_LOG = logging.getLogger(__name__)
 
 
 def resolve_project(tx: Tx, names: Sequence[str]) -> tuple[tuple[str, ...], str | None]:

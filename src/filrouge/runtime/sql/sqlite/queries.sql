@@ -155,12 +155,6 @@ WHERE (role = 'tool' OR skipped <> '') AND (at, id) > (:at, :id)
   AND ((role = 'tool' AND at < :tools) OR (skipped <> '' AND at < :noise))
   AND NOT EXISTS (SELECT 1 FROM evidence WHERE turn_id = turns.id)
 ORDER BY at, id LIMIT :limit
--- name: turns.expired_count
-SELECT iif(role = 'tool', 'tools', 'noise') AS what, count(*) AS turns, sum(length(text)) AS characters FROM turns
-WHERE (role = 'tool' OR skipped <> '')
-  AND ((role = 'tool' AND at < :tools) OR (skipped <> '' AND at < :noise))
-  AND NOT EXISTS (SELECT 1 FROM evidence WHERE turn_id = turns.id)
-GROUP BY 1
 -- name: turns.unindex_as
 INSERT INTO messages_fts (messages_fts, rowid, tokens) SELECT 'delete', seq, :tokens FROM turns WHERE id = :id
 -- name: events.hollow
