@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,14 +29,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.logistic import by_newton
-from bench.talk import payloads
+from bench.talk import events, payloads
 from bench.talk_format import Project, read, speaks_of
 
-from filrouge import hosts
-from filrouge.capture.events import Event
 from filrouge.capture.service import store_events
 from filrouge.context.service import preview
-from filrouge.core.clock import SystemClock, new_id
 from filrouge.runtime.services import Parts
 from filrouge.search.ranking import NEED_WEIGHTS, NeedFeatures, anything_needed, need_inputs, need_probabilities
 from filrouge.search.service import Question, recall
@@ -65,7 +61,7 @@ def offered(path: Path, other: Path) -> list[Row]:
             place = ""
             for session in project["sessions"]:
                 for host, payload in payloads(project, session, str(repository), root):
-                    for event in _events(host, payload):
+                    for event in events(host, payload):
                         place = store_events(parts, [event]).result().projects[-1] or place
                 idle(parts)
                 asked = [one for one in project["probes"] if one["after"] == session["id"] and one["prompt"]]
@@ -73,11 +69,6 @@ def offered(path: Path, other: Path) -> list[Row]:
             strange = [one for one in read(other)["probes"] if one["kind"] in ("question", "task")]
             rows += [_probe(parts, place, one | ELSEWHERE, project, str(repository)) for one in strange]
     return rows
-
-
-def _events(host: str, payload: Project) -> list[Event]:
-    now = SystemClock().now()
-    return hosts.parse(payload, host=host, environ={}, at=now.timestamp(), new_id=partial(new_id, now))
 
 
 def _probe(parts: Parts, place: str, probe: Project, project: Project, repository: str) -> Row:
@@ -94,7 +85,7 @@ def _probe(parts: Parts, place: str, probe: Project, project: Project, repositor
         for hit in ranking.hits
     ]
     common = {"session_id": "asked", "cwd": repository, "transcript_path": "", "permission_mode": "default"}
-    [event] = _events("claude-code", common | {"hook_event_name": "UserPromptSubmit", "prompt": probe["prompt"]})
+    [event] = events("claude-code", common | {"hook_event_name": "UserPromptSubmit", "prompt": probe["prompt"]})
     scores = [one.candidate.scores for one in preview(parts, event, place).block.verdicts]
     known = max((one["known"] for one in scores if "known" in one), default=0.0)
     return {"kind": probe["kind"], "expect": len(probe["expect"]), "known": known, "hits": hits}

@@ -3,19 +3,21 @@
     python bench/fit_replacing.py               # writes src/filrouge/extraction/replacing_weights.py
     python bench/fit_replacing.py --dry-run
 
-Every labelled statement of `bench/data/talk/train` is compared with what was known before it in its scope, the twenty
-nearest ones: what it supersedes by its label is right, everything else wrong. So are the changes of
-`bench/data/talk/asked`, of which half replace a statement and half only speak of the same. Kinds are those that the
-statement model reads, since a label is not there at run time. Ridge logistic regression by Newton's method over
-standardised signs.
+Every labelled statement of `bench/data/talk/train` and `bench/data/talk/chats/train` is compared with what was known
+before it in its scope, the twenty nearest ones: what it supersedes by its label is right, everything else wrong. So are
+the changes of `bench/data/talk/asked`, of which half replace a statement and half only speak of the same. Each is
+compared once among its own project alone and once in larger homes, where statements of other projects stand beside its
+own and none of them is replaced. Kinds are those that the statement model reads, since a label is not there at run
+time. Ridge logistic regression by Newton's method over standardised signs.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +31,7 @@ from bench.logistic import by_newton
 from bench.talk_format import Project
 from bench.talk_format import read as project_of
 
-from filrouge.core.protocols import Embedder
+from filrouge.core.protocols import Embedder, PromptEmbedder, Vectors
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
@@ -44,22 +46,34 @@ from filrouge.extraction.replacing import (
 )
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
+from filrouge.search.repository import CONTEXT_CHARACTERS
 from filrouge.search.vector_search import embed_in_batches
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
 #: Of standardised weights.
 DECAY: Final = 3.3
+#: How many statements of other projects stand beside those of a project.
+HOMES: Final = (0, 30, 100, 300, 1000)
+#: The homes that are reported.
+REPORTED: Final = (0, 100, 500)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """A statement where it was made."""
+    """A statement where it was made, with its vectors: of its words alone, and behind the words before it.
+
+    Attributes:
+        place: the session, the turn and the character.
+        ends: the id of what it supersedes, or empty.
+    """
 
     id: str
     said: ComparedText
     of_user: bool
     place: tuple[int, int, int]
     ends: str
+    vector: Vectors
+    need: Vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +86,19 @@ class Compared:
     replaces: bool
 
 
-def told(project: Project, model: Embedder) -> list[Told]:
-    """The statements of a project, in order."""
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """What a person stated, in order, and what they drop in passing when all is said."""
+
+    id: str
+    told: Sequence[Told]
+    dropped: Sequence[Told]
+
+
+def person(project: Project, changes: Sequence[Mapping[str, Any]], model: Embedder) -> Person:
+    """The statements of a project, and these changes of them."""
     sessions = {one["id"]: (at, one["turns"]) for at, one in enumerate(project["sessions"])}
-    found = list[Told]()
+    found = list[tuple[Project, ComparedText, tuple[int, int, int], str]]()
     for one in project["statements"]:
         at, turns = sessions[one["session"]]
         by = one.get("by", "user")
@@ -83,16 +106,43 @@ def told(project: Project, model: Embedder) -> list[Told]:
         start = text.find(one["quote"])
         unit = _unit(text, start, start + len(one["quote"])) if by == "user" else None
         words = unit.text if unit else one["quote"]
-        found.append(
-            Told(
-                id=one["id"],
-                said=_said(words, _kind(text, unit, model) if unit else KINDS[one["kind"]]),
-                of_user=one["scope"] == "user",
-                place=(at, one["turn"], start),
-                ends=one.get("supersedes") or "",
-            )
+        said = _said(words, _kind(text, unit, model) if unit else KINDS[one["kind"]])
+        earlier = turns[one["turn"] - 2].get("assistant", "") if one["turn"] > 1 and by == "user" else ""
+        before = text[:start] if text[:start].strip() else earlier
+        found.append((one, said, (at, one["turn"], start), before[-CONTEXT_CHARACTERS:]))
+    found.sort(key=lambda one: one[2])
+    vectors = _vectors(model, [(before, said.text) for _, said, _, before in found])
+    told = [
+        Told(
+            id=one["id"], said=said, of_user=one["scope"] == "user", place=place,
+            ends=one.get("supersedes") or "", vector=vector, need=need,
         )
-    return sorted(found, key=lambda one: one.place)
+        for (one, said, place, _), vector, need in zip(found, *vectors, strict=True)
+    ]  # fmt: skip
+    return Person(id=project["id"], told=told, dropped=_dropped(told, changes, len(sessions), model))
+
+
+def _dropped(told: Sequence[Told], changes: Sequence[Mapping[str, Any]], after: int, model: Embedder) -> list[Told]:
+    of_user = {one.id: one.of_user for one in told}
+    texts = [change["text"] for change in changes]
+    said = [_said(text, _kind(text, _unit(text, 0, len(text)), model)) for text in texts]
+    vectors = _vectors(model, [("", one.text) for one in said])
+    return [
+        Told(
+            id="", said=one, of_user=of_user[change["near"]], place=(after, at, 0),
+            ends=change["near"] if change["replaces"] else "", vector=vector, need=need,
+        )
+        for at, (change, one, vector, need) in enumerate(zip(changes, said, *vectors, strict=True))
+    ]  # fmt: skip
+
+
+def _vectors(model: Embedder, statements: Sequence[tuple[str, str]]) -> tuple[Vectors, Vectors]:
+    assert isinstance(model, PromptEmbedder)
+    if not statements:
+        return np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32)
+    needs = model.need_vectors(statements)
+    assert needs is not None
+    return embed_in_batches(model, [text for _, text in statements]), needs
 
 
 def _said(words: str, kind: str) -> ComparedText:
@@ -118,28 +168,32 @@ def _kind(text: str, unit: Unit | None, model: Embedder) -> str:
     return KINDS[predict([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
 
 
-def compared(project: Project, model: Embedder) -> Iterator[Compared]:
-    """Every statement of a project beside what was known before it."""
-    every = told(project, model)
-    vectors = embed_in_batches(model, [one.said.text for one in every])
+def compared(one: Person, others: Sequence[Told]) -> Iterator[Compared]:
+    """Every statement of a person beside what was known before it and what others said."""
     ended = set[str]()
-    for at, new in enumerate(every):
-        known = [old for old in range(at) if every[old].of_user == new.of_user and every[old].id not in ended]
-        if known:
-            yield beside(new, [every[old] for old in known], vectors[known] @ vectors[at])
+    for at, new in enumerate(one.told):
+        known = [old for old in one.told[:at] if old.of_user == new.of_user and old.id not in ended]
+        if known or others:
+            yield beside(new, [*known, *others])
         ended.add(new.ends)
+    live = [old for old in one.told if old.id not in ended]
+    for new in one.dropped:
+        yield beside(new, [*(old for old in live if old.of_user == new.of_user), *others])
 
 
-def beside(new: Told, known: Sequence[Told], cosines: NDArray[np.float32]) -> Compared:
+def beside(new: Told, known: Sequence[Told]) -> Compared:
     """A statement beside what was known."""
+    cosines = np.array([old.vector for old in known]) @ new.vector
+    needs = np.array([old.need for old in known]) @ new.need
     met = [
         ReplaceCandidate(
             compared=old.said,
             similarity=float(cosine),
+            need_similarity=float(need),
             same_turn=old.place[:2] == new.place[:2],
             same_session=old.place[0] == new.place[0],
         )
-        for old, cosine in zip(known, cosines, strict=True)
+        for old, cosine, need in zip(known, cosines, needs, strict=True)
     ]
     best = nearest_candidates(met)
     rarity = rarities([met[one].compared.text for one, _ in best])
@@ -147,36 +201,31 @@ def beside(new: Told, known: Sequence[Told], cosines: NDArray[np.float32]) -> Co
     return Compared(
         names=list(found[0]),
         rows=np.array([list(one.values()) for one in found]),
-        right=np.array([known[one].id == new.ends for one, _ in best]),
+        right=np.array([bool(new.ends) and known[one].id == new.ends for one, _ in best]),
         replaces=bool(new.ends),
     )
 
 
-def dropped(project: Project, model: Embedder) -> Iterator[Compared]:
-    """What is dropped in passing after the last session of a project, beside everything that holds then."""
-    every = told(project, model)
-    ended = {one.ends for one in every}
-    live = [one for one in every if one.id not in ended]
-    vectors = embed_in_batches(model, [one.said.text for one in live])
-    after = len(project["sessions"])
-    for change in project_of(TALK / "asked" / f"{project['id']}.json")["changes"]:
-        near = next(one for one in live if one.id == change["near"])
-        new = Told(
-            id="",
-            said=_said(change["text"], _kind(change["text"], _unit(change["text"], 0, len(change["text"])), model)),
-            of_user=near.of_user,
-            place=(after, 1, 0),
-            ends=near.id if change["replaces"] else "",
-        )
-        known = [at for at, one in enumerate(live) if one.of_user == near.of_user]
-        [vector] = embed_in_batches(model, [new.said.text])
-        yield beside(new, [live[at] for at in known], vectors[known] @ vector)
+def people(part: str, model: Embedder) -> list[Person]:
+    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant."""
+    found = list[Person]()
+    for path in [*sorted((TALK / part).glob("*.json")), *sorted((TALK / "chats" / part).glob("*.json"))]:
+        asked = TALK / "asked" / path.name
+        changes: list[Project] = project_of(asked)["changes"] if part == "train" and asked.exists() else []
+        found.append(person(project_of(path), changes, model))
+    return found
 
 
-def pairs(part: str, model: Embedder) -> list[Compared]:
-    """All comparisons of `train` or `validation`."""
-    paths = sorted((TALK / part).glob("*.json"))
-    return [one for path in paths for one in compared(project_of(path), model)]
+def pairs(everybody: Sequence[Person], background: int) -> list[Compared]:
+    """All comparisons, each beside so many statements of other people."""
+    draw = random.Random(background)
+    found = list[Compared]()
+    for one in everybody:
+        pool = [
+            replace(said, id="", place=(-1, 0, 0)) for other in everybody if other is not one for said in other.told
+        ]
+        found += compared(one, draw.sample(pool, min(background, len(pool))))
+    return found
 
 
 def regression(rows: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -187,18 +236,16 @@ def regression(rows: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray
     return by_newton(columns, right, decay)
 
 
-def report(given: Sequence[Compared], odds: Sequence[NDArray[np.float64]]) -> Iterator[str]:
+def report(name: str, given: Sequence[Compared], odds: Sequence[NDArray[np.float64]]) -> Iterator[str]:
     """Lines of the table: of the statements that replace another, how many are found, and how many ends are wrong."""
-    yield "| from | found | precision | wrong ends | of statements |"
-    yield "|--:|--:|--:|--:|--:|"
-    for least in (0.4, 0.5, REPLACE_THRESHOLD, 0.7, 0.8, 0.9):
+    for least in sorted({0.3, 0.4, 0.5, REPLACE_THRESHOLD, 0.7, 0.8, 0.9}):
         right = wrong = 0
         for one, own in zip(given, odds, strict=True):
             best = int(np.argmax(own))
             if 1 / (1 + np.exp(-own[best])) >= least:
                 right, wrong = right + bool(one.right[best]), wrong + (not one.right[best])
         found = right / max(1, sum(one.replaces for one in given))
-        yield f"| {least} | {found:.3f} | {right / max(1, right + wrong):.3f} | {wrong} | {len(given)} |"
+        yield f"| {name} | {least} | {found:.3f} | {right / max(1, right + wrong):.3f} | {wrong} | {len(given)} |"
 
 
 def main() -> None:
@@ -207,15 +254,24 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true")
     dry = parser.parse_args().dry_run
     model = embedder()
-    train, validation = pairs("train", model), pairs("validation", model)
-    train += [one for path in sorted((TALK / "train").glob("*.json")) for one in dropped(project_of(path), model)]
+    everybody, unseen = people("train", model), people("validation", model)
+    train = [one for background in HOMES for one in pairs(everybody, background)]
     rows = np.concatenate([one.rows for one in train])
     right = np.concatenate([one.right for one in train])
     centre, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
     weights = regression((rows - centre) / spread, right.astype(np.float64))
     slopes, start = weights[:-1] / spread, float(weights[-1])
-    odds = [(one.rows - centre) @ slopes + start for one in validation]
-    print("\n".join(report(validation, odds)))
+    print("| home | from | found | precision | wrong ends | of statements |")
+    print("|---|--:|--:|--:|--:|--:|")
+    chats = {path.stem for path in (TALK / "chats" / "validation").glob("*.json")}
+    for background in REPORTED:
+        for name, those in (
+            ("work", [one for one in unseen if one.id not in chats]),
+            ("chats", [one for one in unseen if one.id in chats]),
+        ):
+            given = pairs(those, background) if those else []
+            odds = [(one.rows - centre) @ slopes + start for one in given]
+            print("\n".join(report(f"{name}, {background} of others", given, odds)), flush=True)
     if not dry:
         names = train[0].names
         TARGET.write_text(_module(names, centre, slopes, start), "utf-8")

@@ -1,6 +1,6 @@
 """The product on labelled talk, through the real hooks: what is kept, replaced, put before prompts, and threaded.
 
-    python bench/talk.py --data bench/data/talk/validation [--only en] [--keep DIR] [--out FILE] [--check]
+    python bench/talk.py --data bench/data/talk/validation [--only en] [--keep DIR] [--out FILE] [--check] [--here]
 
 Each project has a home and a git directory of its own. Every turn goes through `filrouge hook`; after each session the
 run waits until nothing is queued, then asks that session's probes with `context --json`, which leaves no trace. At the
@@ -14,7 +14,8 @@ are there instead of running them. The measures are those of the talk kit:
   or accepted statement; silence: probes that need nothing and get nothing; stale: probes that get what was replaced.
 - threads: pairwise F1 of turns; share of the largest thread.
 
-`--check` exits 1 where a gate is missed.
+`--here` plays the projects in this process instead, without hooks and daemon, in a third of the time. `--check` exits 1
+where a gate is missed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +41,16 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.talk_format import Project, read, speaks_of
+
+from filrouge import hosts
+from filrouge.capture.events import Event
+from filrouge.capture.service import store_events
+from filrouge.context.service import preview
+from filrouge.core.clock import SystemClock, new_id
+from filrouge.core.protocols import Tx
+from filrouge.core.scope import LOCAL_USER
+from filrouge.runtime.services import Parts
+from filrouge.testing import idle, running
 
 Line = dict[str, str]
 Found = dict[str, Any]
@@ -175,10 +187,7 @@ def _memory(row: Mapping[str, Any]) -> Line:
 
 def _threads(home: Home, project: Project) -> dict[str, str]:
     """By `session:turn` the thread of its prompt."""
-    places: dict[str, list[str]] = defaultdict(list)
-    for session in project["sessions"]:
-        for number, turn in enumerate(session["turns"], 1):
-            places[turn["user"].strip()].append(f"{session['id']}:{number}")
+    places = _places(project)
     kept = Path(home.root, "all.jsonl")
     home.run("export", "--format", "jsonl", "--out", str(kept))
     found = dict[str, str]()
@@ -189,6 +198,68 @@ def _threads(home: Home, project: Project) -> dict[str, str]:
         if row.get("table") == "messages" and row.get("role") == "user" and thread:
             found |= dict.fromkeys(places[row["text"].strip()], thread)
     return found
+
+
+def _places(project: Project) -> dict[str, list[str]]:
+    """By the text of a prompt where it stands, as `session:turn`."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for session in project["sessions"]:
+        for number, turn in enumerate(session["turns"], 1):
+            places[turn["user"].strip()].append(f"{session['id']}:{number}")
+    return places
+
+
+def run_here(project: Project) -> Found:
+    """Play a project in this process; what came of it."""
+    name = project["project"]["name"].replace(" ", "-")
+    with tempfile.TemporaryDirectory() as root, running(os.path.join(root, "home"), embedding="e5") as parts:
+        repository = os.path.join(root, name)
+        for words in (["init", "-q", repository], ["-C", repository, "remote", "add", "origin", f"x:{name}.git"]):
+            subprocess.run(["git", *words], check=True)
+        place, probes = "", dict[str, list[Line]]()
+        for session in project["sessions"]:
+            for host, payload in payloads(project, session, repository, root):
+                for event in events(host, payload):
+                    place = store_events(parts, [event]).result().projects[-1] or place
+            idle(parts, 300)
+            for asked in (one for one in project["probes"] if one["after"] == session["id"]):
+                [event] = events(*_asking(asked, repository))
+                probes[asked["id"]] = lines_of(preview(parts, event, place).block.text)
+        return parts.readers.here(lambda tx: _found_in(parts, tx, project, place)) | {"probes": probes}
+
+
+def events(host: str, payload: Project) -> list[Event]:
+    """What a hook's payload comes to."""
+    now = SystemClock().now()
+    return hosts.parse(payload, host=host, environ={}, at=now.timestamp(), new_id=partial(new_id, now))
+
+
+def _asking(probe: Project, repository: str) -> tuple[str, Project]:
+    host = probe["host"] if probe["host"] in ("claude-code", "codex") else "claude-code"
+    common = {
+        "session_id": f"asked-{probe['id']}",
+        "cwd": repository,
+        "transcript_path": "",
+        "permission_mode": "default",
+    }
+    if probe["kind"] == "start":
+        return host, common | {"hook_event_name": "SessionStart", "source": "startup"}
+    return host, common | {"hook_event_name": "UserPromptSubmit", "prompt": probe["prompt"]}
+
+
+def _found_in(parts: Parts, tx: Tx, project: Project, place: str) -> Found:
+    known = parts.memories(tx).within(project=place, user=LOCAL_USER, all_states=True)
+    memories = [
+        {"text": one.text, "scope": one.scope_name, "state": STATES.get(one.state, one.state)}
+        for one in known
+        if one.kind != "note"
+    ]
+    asked = {"user_id": LOCAL_USER, "everywhere": True, "project_id": None, "agent": None, "since": "", "until": "9"}
+    places, threads = _places(project), dict[str, str]()
+    for row in tx.all("turns.prompts", asked | {"limit": 100_000}):
+        if row["thread_id"]:
+            threads |= dict.fromkeys(places[row["text"].strip()], row["thread_id"])
+    return {"memories": memories, "threads": threads}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -326,6 +397,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder for what was found")
     parser.add_argument("--without", default="", help="score as if these sections (comma between) were not shown")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--here", action="store_true", help="play in this process")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     scores, hidden = Scores(), set(given.without.split(","))
@@ -336,7 +408,7 @@ def main() -> int:
         if kept and kept.exists():
             found = json.loads(kept.read_text("utf-8"))
         else:
-            found = run(os.path.abspath(given.filrouge), project)
+            found = run_here(project) if given.here else run(os.path.abspath(given.filrouge), project)
             print(f"{path.stem}: {len(found['memories'])} memories", flush=True)
         if kept:
             kept.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Update and contradiction pairs through the whole product, and what counts as right.
 
-A pair is a few messages of one person. They are told to the product in their order, each pair in a project of its own;
-then every supersede between an old and a new message is judged, mechanically:
+A pair is a few messages of one person, from different sessions. They are told to the product in their order, each pair
+in a project of its own; then every supersede between an old and a new message is judged, mechanically:
 
 - the superseded memory cites an `old` message, the superseding one a `new` message (by evidence, not by wording);
 - both share a content word with the question or with each other;
@@ -147,7 +147,7 @@ class Told:
             id=blake2b(key.encode(), digest_size=13).hexdigest(),
             host="bench",
             kind="prompt",
-            session=f"{project}-{origin[0]}",
+            session=f"{project}-{origin[0]}-{origin[1]}",
             at=self._clock,
             key=key,
             cwd="",

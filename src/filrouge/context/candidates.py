@@ -851,14 +851,12 @@ class _PromptCandidates:
     def _merge_with_memories(self, ranked: RankedTurn) -> None:
         """Make a turn and the memories that it, or the prompt it answers, proves a single candidate."""
         for id_ in sorted((ranked.memory_ids | ranked.prompt_memory_ids) & self._memories.keys()):
-            if self._reasons[id_]:
+            if self._reasons[id_] or self._reasons[ranked.turn.id]:
                 continue
             if ranked.names_speakers and id_ in ranked.memory_ids:
                 # The model for turns was trained on turns with their neighbours, so it fits chats better than the one
                 # for memories.
                 self._reasons[id_] = "covered by its turn"
-            elif self._reasons[ranked.turn.id]:
-                continue
             elif id_ in ranked.memory_ids or _adds_little(ranked, self._memories[id_]):
                 self._reasons[ranked.turn.id] = "covered by a memory"
                 self._replaced_by.setdefault(ranked.turn.id, set()).add(id_)

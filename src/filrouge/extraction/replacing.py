@@ -1,9 +1,10 @@
 """The probability that a statement replaces a memory by giving another value for the same thing.
 
 Most changes are not announced: "demo is on Friday then". Several weak signs together reveal them: shared words that
-are rare among the memories, the same kind, another number or name, a word of change, different times. The model is a
-logistic regression over such features. `bench/fit_replacing.py` fitted it on pairs of labelled talk that replace each
-other, against all other near pairs (`bench/results/replacing.md`).
+are rare among the memories, the same kind, another number or name, a word of change, different times, and how near the
+two are for the encoder that learned what prompts need. The model is a logistic regression over such features.
+`bench/fit_replacing.py` fitted it on pairs of labelled talk that replace each other, against all other near pairs, in
+homes of a few to a thousand memories (`bench/results/replacing.md`).
 
 Pure: no database, no file.
 """
@@ -64,12 +65,18 @@ class Relation:
         similarity: the cosine of the two texts' vectors.
         standard: the cosine, standardised over the compared memories.
         rank: its rank by similarity, from 0.
+        need_similarity, need_standard, need_rank: the same for the two need vectors.
+        compared_count: the number of compared memories; the nearest of three stands out less than that of twenty.
         same_turn, same_session: whether both were said in the same turn and session.
     """
 
     similarity: float
     standard: float
     rank: int
+    need_similarity: float
+    need_standard: float
+    need_rank: int
+    compared_count: int
     same_turn: bool
     same_session: bool
 
@@ -81,11 +88,13 @@ class ReplaceCandidate:
     Attributes:
         compared: the memory's text and kind.
         similarity: the cosine of the two.
+        need_similarity: the cosine of their need vectors.
         same_turn, same_session: whether both were said in the same turn and session.
     """
 
     compared: ComparedText
     similarity: float
+    need_similarity: float
     same_turn: bool
     same_session: bool
 
@@ -93,21 +102,32 @@ class ReplaceCandidate:
 def nearest_candidates(candidates: Sequence[ReplaceCandidate]) -> list[tuple[int, Relation]]:
     """Return the indexes in `candidates` of the nearest memories, nearest first, with their positions."""
     order = sorted(range(len(candidates)), key=lambda index: -candidates[index].similarity)[:MAX_CANDIDATES]
-    cosines = np.array([candidates[index].similarity for index in order])
-    standard = (cosines - cosines.mean()) / (cosines.std() + 0.01)
+    standard = _standardised([candidates[index].similarity for index in order])
+    needs = [candidates[index].need_similarity for index in order]
+    need_standard = _standardised(needs)
+    need_ranks = np.argsort(np.argsort([-need for need in needs], kind="stable"))
     return [
         (
             index,
             Relation(
                 similarity=candidates[index].similarity,
-                standard=float(standard[rank]),
+                standard=standard[rank],
                 rank=rank,
+                need_similarity=needs[rank],
+                need_standard=need_standard[rank],
+                need_rank=int(need_ranks[rank]),
+                compared_count=len(order),
                 same_turn=candidates[index].same_turn,
                 same_session=candidates[index].same_session,
             ),
         )
         for rank, index in enumerate(order)
     ]
+
+
+def _standardised(cosines: Sequence[float]) -> list[float]:
+    values = np.array(cosines)
+    return [float(value) for value in (values - values.mean()) / (values.std() + 0.01)]
 
 
 def find_most_likely(new: ComparedText, candidates: Sequence[ReplaceCandidate]) -> tuple[int, float]:
@@ -149,6 +169,11 @@ def pair_features(
         "standard": relation.standard,
         "first": float(relation.rank == 0),
         "rank": 1.0 / (1 + relation.rank),
+        "need": relation.need_similarity,
+        "need standard": relation.need_standard,
+        "need first": float(relation.need_rank == 0),
+        "need rank": 1.0 / (1 + relation.need_rank),
+        "compared": math.log(relation.compared_count),
         "shared": float(len(shared)),
         "rare shared": sum(weights),
         "rarest shared": max(weights, default=0.0),

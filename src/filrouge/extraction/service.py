@@ -307,7 +307,7 @@ def _prepare(parts: Parts, event: Event, *, has_speaker: bool) -> _Prepared:
     if has_speaker:
         readings = read_turns(parts, turns)
     else:
-        readings = embed_statements(parts.vectors, [(turn, _permitted_statements(turn)) for turn in turns])
+        readings = embed_statements(parts, [(turn, _permitted_statements(turn)) for turn in turns])
     tokens = {turn.id: parts.analyser.tokens(turn.text) for turn in turns}
     return _Prepared(event=clean, turns=turns, readings=readings, tokens=tokens)
 

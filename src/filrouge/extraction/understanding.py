@@ -9,7 +9,7 @@ index can be rebuilt at any time. A statement that arrives late is stored as if 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate, islice
@@ -21,7 +21,7 @@ from filrouge.capture.events import Event
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core.clock import add_seconds, monotonic, to_text
 from filrouge.core.errors import ModelUnavailable, Unreadable
-from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.settings import Settings
 from filrouge.extraction import reader, replacing
 from filrouge.extraction.decide import decide, retrieval_terms, statement_of
@@ -61,8 +61,14 @@ from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.search.repository import SearchScope, StoredVectors
-from filrouge.search.retrievers import nearest_live_memories, retriever_for
+from filrouge.search.repository import CONTEXT_CHARACTERS, SearchScope, StatementInContext, StoredVectors
+from filrouge.search.retrievers import (
+    encode_needs,
+    nearest_live_memories,
+    retriever_for,
+    store_need_vector,
+    stored_need_vectors,
+)
 from filrouge.search.spaces import store_or_queue_vectors
 from filrouge.search.vector_search import VectorSearch
 
@@ -263,6 +269,7 @@ class PendingStatement:
         vectors: one row per window of the text; None if the embedder is down, or if a job makes them.
         refusal: why the statement is kept out of memory, or empty.
         decision: the model's decision; None if the rules decide, on the memories of that moment.
+        need: the statement's need vector and what it was encoded with; None if a job makes it.
         made_by: `heuristic`, or the provider and model that read the statement.
         prompt_version: the version of the model's prompt; empty for the rules.
         note: why the rules decided instead of the model, for the journal; or empty.
@@ -272,6 +279,7 @@ class PendingStatement:
     vectors: Vectors | None
     refusal: str = ""
     decision: Decision | None = None
+    need: tuple[StatementInContext, Vector] | None = None
     made_by: str = "heuristic"
     prompt_version: str = ""
     note: str = ""
@@ -304,7 +312,7 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
     by_rules = _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx)))
     vector_search = parts.vectors
     stated = _extract_by_rules(vector_search, turns) if by_rules else [()] * len(turns)
-    return embed_statements(vector_search, list(zip(turns, stated, strict=True)))
+    return embed_statements(parts, list(zip(turns, stated, strict=True)))
 
 
 def _extract_by_rules(vector_search: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
@@ -338,7 +346,7 @@ def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]
     for index, (turn, message) in enumerate(zip(turns, answered, strict=True)):
         if message and (agreed := reader.find_agreed(message.text, turn.text)):
             agreed_by_index[index] = replace(message, at=turn.at, trust=turn.trust), agreed
-    readings = embed_statements(parts.vectors, list(agreed_by_index.values()))
+    readings = embed_statements(parts, list(agreed_by_index.values()))
     reading_by_index = dict(zip(agreed_by_index, readings, strict=True))
     return [reading_by_index.get(index) for index in range(len(turns))]
 
@@ -350,13 +358,13 @@ def _rules_enabled(settings: Settings) -> bool:
     return settings.analyzer_allow_offline or settings.extract_provider in PROVIDERS_WITHOUT_MODEL
 
 
-def embed_statements(
-    vector_search: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]
-) -> list[Reading]:
+def embed_statements(parts: Parts, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]) -> list[Reading]:
     """Return the statements of turns with their vectors; unsupported statements get a refusal."""
+    vector_search = parts.vectors
     all_vectors = iter(
         embed_inline(vector_search, [statement.text for _, statements in stated for statement in statements])
     )
+    all_needs = iter(_encode_needs(parts, vector_search, stated))
     return [
         Reading(
             turn=turn,
@@ -365,13 +373,51 @@ def embed_statements(
                 PendingStatement(
                     statement=statement,
                     vectors=statement_vectors,
+                    need=need,
                     refusal="" if is_supported(statement, turn.text) else "its words are not in the turn",
                 )
-                for statement, statement_vectors in zip(statements, islice(all_vectors, len(statements)), strict=True)
+                for statement, statement_vectors, need in zip(
+                    statements, islice(all_vectors, len(statements)), islice(all_needs, len(statements)), strict=True
+                )
             ),
         )
         for turn, statements in stated
     ]
+
+
+def _encode_needs(
+    parts: Parts, vector_search: VectorSearch, stated: Sequence[tuple[Turn, tuple[Statement, ...]]]
+) -> Sequence[tuple[StatementInContext, Vector] | None]:
+    """Return the need vector of every statement of these turns, in their order; None if there is no model for it."""
+
+    def read(tx: Tx) -> list[StatementInContext]:
+        return [
+            in_context
+            for turn, statements in stated
+            if statements
+            for in_context in _in_context(parts, tx, turn, statements)
+        ]
+
+    if not any(statements for _, statements in stated):
+        return []
+    in_context = parts.readers.here(read)
+    return encode_needs(vector_search, in_context) or [None] * len(in_context)
+
+
+def _in_context(
+    parts: StoreContext, tx: Tx, turn: Turn, statements: Sequence[Statement]
+) -> Iterator[StatementInContext]:
+    """Yield statements with the words before them in their turn, or with those of the message that the turn answers."""
+    answered = parts.turns(tx).answered_message(turn)
+    for statement in statements:
+        before = turn.text[: statement.span.start][-CONTEXT_CHARACTERS:]
+        if before.strip():
+            yield StatementInContext(memory_id="", text=statement.text, before=before, turn_id=turn.id)
+        elif answered is not None:
+            before = answered.text[-CONTEXT_CHARACTERS:]
+            yield StatementInContext(memory_id="", text=statement.text, before=before, turn_id=answered.id)
+        else:
+            yield StatementInContext(memory_id="", text=statement.text)
 
 
 def embed_inline(vector_search: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:
@@ -418,6 +464,9 @@ def apply_reading(
         action = _decide_and_apply(parts, tx, reading, pending, pending_vectors)
         if action.name in ("add", "update"):
             store_or_queue_vectors(tx, reading.vectors, "memory", action.memory_id, pending.vectors, parts.clock.now())
+            if pending.need is not None:
+                in_context, need_vector = pending.need
+                store_need_vector(tx, reading.vectors, replace(in_context, memory_id=action.memory_id), need_vector)
             if pending.vectors is not None:
                 pending_vectors[action.memory_id] = (_group(reading.turn, pending.statement), pending.vectors)
         done.append((action, pending.vectors))
@@ -447,15 +496,21 @@ def _decide_and_apply(
         return store.apply(pending.decision, origin)
     near = neighbours(parts, tx, turn, reading.vectors, pending.statement, pending.vectors, pending_vectors)
     later = later_statements(parts, tx, near, turn)
-    decision = _decide_by_rules(pending, near, frozenset(later_statement.memory.id for later_statement in later))
+    later_ids = frozenset(later_statement.memory.id for later_statement in later)
+    decision = _decide_by_rules(pending, near, later_ids)
+    earlier = [neighbour.memory for neighbour in near if neighbour.memory.id not in later_ids]
     old, probability = (
-        _find_likely_replaced(tx, reading, pending, near) if isinstance(decision, Add) and not later else (None, 0.0)
+        _find_likely_replaced(tx, reading, pending, earlier) if isinstance(decision, Add) else (None, 0.0)
     )
     if old and probability >= replacing.REPLACE_THRESHOLD:
         decision = _replacement_decision(pending.statement, old, probability)
     if turn.trust < TRUST_PROMPT:
         decision = defer_to_higher_trust(decision, turn.trust, near)
-    superseded = None if isinstance(decision, Delete) else superseded_by(pending.statement, turn, later)
+    superseded = None
+    if not isinstance(decision, Delete):
+        superseded = superseded_by(pending.statement, turn, later) or _find_likely_replacing(
+            tx, reading, pending, [neighbour.memory for neighbour in near], later
+        )
     if superseded is None:
         action = store.apply(decision, origin)
         if old and probability >= replacing.DOUBT_THRESHOLD and action.name == "add" and turn.trust >= TRUST_PROMPT:
@@ -479,38 +534,123 @@ def _decide_by_rules(pending: PendingStatement, near: Sequence[Neighbour], later
     return replace(decision, reason=f"{decision.reason} ({pending.note})") if pending.note else decision
 
 
-def _find_likely_replaced(
-    tx: Tx, reading: Reading, pending: PendingStatement, near: Sequence[Neighbour]
-) -> tuple[Memory | None, float]:
-    """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
-    space, statement, turn = reading.vectors.space, pending.statement, reading.turn
-    if pending.vectors is None or space.model != EMBEDDER or statement.key is not None:
-        return None, 0.0
-    stored = StoredVectors(tx).some("memory", [neighbour.memory.id for neighbour in near], space.id)
-    memories = [neighbour.memory for neighbour in near if neighbour.memory.id in stored]
-    if not memories:
-        return None, 0.0
-    candidates = [
-        replacing.ReplaceCandidate(
-            compared=replacing.ComparedText(text=memory.text, kind=memory.kind),
-            similarity=float((stored[memory.id] @ pending.vectors[0]).max()),
-            same_turn=any(evidence.turn_id == turn.id for evidence in memory.evidence),
-            same_session=memory.scope.session == turn.scope.session,
-        )
-        for memory in memories
-    ]
-    new = replacing.ComparedText(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Compared:
+    """A statement or a memory as the learned model compares it.
+
+    Attributes:
+        vectors: one row per window of the text.
+        need: the need vector.
+        turn_ids, session: where it was said.
+    """
+
+    compared: replacing.ComparedText
+    vectors: Vectors
+    need: Vector
+    turn_ids: frozenset[str]
+    session: str | None
+
+
+def _compared_statement(reading: Reading, pending: PendingStatement) -> _Compared | None:
+    """Return a statement as it is compared; None if the model cannot judge it."""
+    statement, turn = pending.statement, reading.turn
+    if pending.vectors is None or pending.need is None or statement.key is not None:
+        return None
+    if reading.vectors.space.model != EMBEDDER:
+        return None
+    return _Compared(
+        compared=_compared_text(statement),
+        vectors=pending.vectors,
+        need=pending.need[1],
+        turn_ids=frozenset({turn.id}),
+        session=turn.scope.session,
+    )
+
+
+def _compared_text(statement: Statement) -> replacing.ComparedText:
+    return replacing.ComparedText(
         text=statement.text,
         kind=statement.kind,
         corrects=statement.corrects,
         is_correction=statement.is_correction,
     )
-    index, probability = replacing.find_most_likely(new, candidates)
-    return memories[index], probability
+
+
+def _compared_memories(tx: Tx, vector_search: VectorSearch, memories: Sequence[Memory]) -> dict[str, _Compared]:
+    """Return memories as they are compared, by id; those that lack a vector are left out."""
+    ids = [memory.id for memory in memories]
+    stored, needs = (
+        StoredVectors(tx).some("memory", ids, vector_search.space.id),
+        stored_need_vectors(tx, vector_search, ids),
+    )
+    return {
+        memory.id: _Compared(
+            compared=replacing.ComparedText(text=memory.text, kind=memory.kind),
+            vectors=stored[memory.id],
+            need=needs[memory.id],
+            turn_ids=frozenset(evidence.turn_id for evidence in memory.evidence),
+            session=memory.scope.session,
+        )
+        for memory in memories
+        if memory.id in stored and memory.id in needs
+    }
+
+
+def _most_likely_replaced(new: _Compared, olds: Sequence[_Compared]) -> tuple[int, float]:
+    """Return the index of what `new` most likely replaces, and the probability; there is at least one."""
+    candidates = [
+        replacing.ReplaceCandidate(
+            compared=old.compared,
+            similarity=float((old.vectors @ new.vectors[0]).max()),
+            need_similarity=float(old.need @ new.need),
+            same_turn=bool(old.turn_ids & new.turn_ids),
+            same_session=old.session == new.session,
+        )
+        for old in olds
+    ]
+    return replacing.find_most_likely(new.compared, candidates)
+
+
+def _find_likely_replaced(
+    tx: Tx, reading: Reading, pending: PendingStatement, earlier: Sequence[Memory]
+) -> tuple[Memory | None, float]:
+    """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
+    new = _compared_statement(reading, pending)
+    olds = _compared_memories(tx, reading.vectors, earlier) if new else {}
+    if new is None or not olds:
+        return None, 0.0
+    index, probability = _most_likely_replaced(new, list(olds.values()))
+    id_ = list(olds)[index]
+    return next(memory for memory in earlier if memory.id == id_), probability
+
+
+def _find_likely_replacing(
+    tx: Tx, reading: Reading, pending: PendingStatement, near: Sequence[Memory], later: Sequence[LaterStatement]
+) -> Superseded | None:
+    """Return the first later statement that replaces this one by the learned model, or None."""
+    mine = _compared_statement(reading, pending)
+    known = _compared_memories(tx, reading.vectors, near) if mine and later else {}
+    later_ids = {later_statement.memory.id for later_statement in later}
+    for later_statement in later:
+        new = known.get(later_statement.memory.id)
+        if mine is None or new is None or later_statement.memory.state != "live":
+            continue
+        new = replace(new, compared=_compared_text(later_statement.statement))
+        others = [old for id_, old in known.items() if id_ not in later_ids]
+        index, probability = _most_likely_replaced(new, [mine, *others])
+        if index == 0 and probability >= replacing.REPLACE_THRESHOLD:
+            reason = _reason(probability)
+            decision = Update(statement=later_statement.statement, old_ids=(reading.turn.id,), reason=reason)
+            return Superseded(by=later_statement, decision=decision)
+    return None
+
+
+def _reason(probability: float) -> str:
+    return f"another value of the same subject (probability {probability:.2f})"
 
 
 def _replacement_decision(statement: Statement, memory: Memory, probability: float) -> Decision:
-    reason = f"another value of the same subject (probability {probability:.2f})"
+    reason = _reason(probability)
     if memory.pinned:
         return Conflict(statement=statement, existing_id=memory.id, reason=f"{reason}, but the memory is pinned")
     return Update(statement=statement, old_ids=(memory.id,), reason=reason)

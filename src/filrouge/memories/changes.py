@@ -36,7 +36,6 @@ from filrouge.projects.repository import Projects, project_names
 from filrouge.runtime.services import Parts
 from filrouge.search.repository import Spaces, StoredVectors
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
-from filrouge.search.vector_search import VectorSearch
 
 T = TypeVar("T")
 #: Maximum length in characters: a memory is one statement. `remember` accepts whole documents.
@@ -253,7 +252,7 @@ def add_for_agent(
     turn = turns[0]
     require_no_secret(turn.text)
     statement = Statement(kind="fact", text=turn.text.strip(), span=Span(start=0, end=len(turn.text)))
-    reading = embed_statements(parts.vectors, [(turn, (statement,))])[0]
+    reading = embed_statements(parts, [(turn, (statement,))])[0]
     done = parts.writer.run(lambda tx: _store_from_agent(parts, tx, event, reading))
     update_index(parts, reading.vectors, done)
     write_briefs(parts, None, everywhere=True)
@@ -342,7 +341,7 @@ def remember(
     event = clean_event(event, parts.redact)
     turn = turns_from_event(event, "")[0]
     require_no_secret(turn.text)
-    reading = _read_user_text(parts.vectors, turn, scope)
+    reading = _read_user_text(parts, turn, scope)
     done = parts.writer.run(lambda tx: _store_from_user(parts, tx, event, reading))
     update_index(parts, reading.vectors, done)
     write_briefs(parts, None, everywhere=True)
@@ -400,10 +399,10 @@ def put_fact(parts: Parts, key: str, value: str, *, names: Sequence[str], scope:
     return action
 
 
-def _read_user_text(vector_search: VectorSearch, turn: Turn, scope: ScopeName | None) -> Reading:
+def _read_user_text(parts: Parts, turn: Turn, scope: ScopeName | None) -> Reading:
     extracted = _statements_covering(turn.text, extract(turn))
     statements = tuple(replace(statement, scope=scope) if scope else statement for statement in extracted)
-    return embed_statements(vector_search, [(turn, statements)])[0]
+    return embed_statements(parts, [(turn, statements)])[0]
 
 
 def _statements_covering(text: str, extracted: tuple[Statement, ...]) -> tuple[Statement, ...]:

@@ -105,7 +105,7 @@ def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     missing, statements = parts.readers.here(read)
     if not missing:
         return JobResult(write=lambda _: None)
-    encoded = _encode(vectors, statements)
+    encoded = encode_needs(vectors, statements)
     return JobResult(
         write=lambda tx: NeedVectors(tx).put(revision, encoded),
         again=lambda: {"after": missing[-1].seq},
@@ -119,16 +119,28 @@ def need_vectors(tx: Tx, vectors: VectorSearch, ids: Collection[str]) -> dict[st
     missing = [id_ for id_ in ids if id_ not in found]
     if 0 < len(missing) <= _MAX_COMPUTED_FOR_A_PROMPT:
         statements = NeedVectors(tx).in_context(missing)
-        found |= {statement.memory_id: vector for statement, vector in _encode(vectors, statements)}
+        found |= {statement.memory_id: vector for statement, vector in encode_needs(vectors, statements)}
     return found
+
+
+def stored_need_vectors(tx: Tx, vectors: VectorSearch, ids: Collection[str]) -> dict[str, Vector]:
+    """Return the need vectors of those of these memories that have one."""
+    return NeedVectors(tx).some(ids, _revision(vectors))
+
+
+def store_need_vector(tx: Tx, vectors: VectorSearch, statement: StatementInContext, vector: Vector) -> None:
+    """Store the need vector of a memory."""
+    NeedVectors(tx).put(_revision(vectors), [(statement, vector)])
 
 
 def _revision(vectors: VectorSearch) -> str:
     return vectors.embedder.need_revision if isinstance(vectors.embedder, PromptEmbedder) else ""
 
 
-def _encode(vectors: VectorSearch, statements: Sequence[StatementInContext]) -> list[tuple[StatementInContext, Vector]]:
-    """Return the need vectors of memories; an empty list if the embedder is unavailable."""
+def encode_needs(
+    vectors: VectorSearch, statements: Sequence[StatementInContext]
+) -> list[tuple[StatementInContext, Vector]]:
+    """Return the need vectors of statements; an empty list if the embedder is unavailable or has no model for need."""
     if not isinstance(vectors.embedder, PromptEmbedder) or not statements:
         return []
     try:

