@@ -29,10 +29,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.logistic import by_newton
-from bench.talk import events, payloads
+from bench.talk import events, tell
 from bench.talk_format import Project, read, speaks_of
 
-from filrouge.capture.service import store_events
 from filrouge.context.service import preview
 from filrouge.runtime.services import Parts
 from filrouge.search.ranking import NEED_WEIGHTS, NeedFeatures, anything_needed, need_inputs, need_probabilities
@@ -60,9 +59,7 @@ def offered(path: Path, other: Path) -> list[Row]:
         with running(os.path.join(root, "home"), embedding="e5") as parts:
             place = ""
             for session in project["sessions"]:
-                for host, payload in payloads(project, session, str(repository), root):
-                    for event in events(host, payload):
-                        place = store_events(parts, [event]).result().projects[-1] or place
+                place = tell(parts, project, session, str(repository), root) or place
                 idle(parts)
                 asked = [one for one in project["probes"] if one["after"] == session["id"] and one["prompt"]]
                 rows += [_probe(parts, place, one, project, str(repository)) for one in asked]

@@ -125,10 +125,15 @@ def play(home: Home, project: Project, session: Project) -> None:
         home.hook(host, payload)
 
 
+def _played(host: str) -> str:
+    """The host whose payloads stand for those of this one: they are written for two."""
+    return host if host in ("claude-code", "codex") else "claude-code"
+
+
 def payloads(project: Project, session: Project, repository: str, root: str) -> Iterator[tuple[str, Project]]:
     """What the hooks of a session are given, each with its host."""
     host, id_ = session["host"], str(uuid.uuid5(uuid.NAMESPACE_URL, f"{project['id']}-{session['id']}"))
-    host = host if host in ("claude-code", "codex") else "claude-code"  # payloads are written for these two
+    host = _played(host)
     common = {"session_id": id_, "cwd": repository, "transcript_path": os.path.join(root, f"{id_}.jsonl")}
     common["permission_mode"] = "default"
     yield host, common | {"hook_event_name": "SessionStart", "source": "startup"}
@@ -168,7 +173,7 @@ def run(filrouge: str, project: Project) -> Found:
             home.settle()
             for asked in (one for one in project["probes"] if one["after"] == session["id"]):
                 words = ["--session-start"] if asked["kind"] == "start" else ["--", asked["prompt"]]
-                host = asked["host"] if asked["host"] in ("claude-code", "codex") else "claude-code"
+                host = _played(asked["host"])
                 given = json.loads(home.run("context", "--host", host, "--json", *words))
                 probes[asked["id"]] = lines_of(given["context"])
         rows = {row["id"]: row for row in [*home.ask("facts", "--all"), *home.ask("rules", "--all")]}
@@ -218,14 +223,21 @@ def run_here(project: Project) -> Found:
             subprocess.run(["git", *words], check=True)
         place, probes = "", dict[str, list[Line]]()
         for session in project["sessions"]:
-            for host, payload in payloads(project, session, repository, root):
-                for event in events(host, payload):
-                    place = store_events(parts, [event]).result().projects[-1] or place
+            place = tell(parts, project, session, repository, root) or place
             idle(parts, 300)
             for asked in (one for one in project["probes"] if one["after"] == session["id"]):
                 [event] = events(*_asking(asked, repository))
                 probes[asked["id"]] = lines_of(preview(parts, event, place).block.text)
         return parts.readers.here(lambda tx: _found_in(parts, tx, project, place)) | {"probes": probes}
+
+
+def tell(parts: Parts, project: Project, session: Project, repository: str, root: str) -> str:
+    """Let one session happen in this process; the id of its project."""
+    place = ""
+    for host, payload in payloads(project, session, repository, root):
+        for event in events(host, payload):
+            place = store_events(parts, [event]).result().projects[-1] or place
+    return place
 
 
 def events(host: str, payload: Project) -> list[Event]:
@@ -235,7 +247,7 @@ def events(host: str, payload: Project) -> list[Event]:
 
 
 def _asking(probe: Project, repository: str) -> tuple[str, Project]:
-    host = probe["host"] if probe["host"] in ("claude-code", "codex") else "claude-code"
+    host = _played(probe["host"])
     common = {
         "session_id": f"asked-{probe['id']}",
         "cwd": repository,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: The mean of each sign over all near pairs.
+#: The mean of each feature over all near pairs.
 FEATURE_MEANS: Final = {
     "similarity": 0.8576,
     "standard": -0.0000,
@@ -46,7 +46,7 @@ FEATURE_MEANS: Final = {
     "same thing": 0.0042,
     "other mood": 0.2595,
 }
-#: What each sign adds to the log odds, beyond its mean.
+#: The weight of each feature in log odds, applied to its difference from the mean.
 WEIGHTS: Final = {
     "one": -7.7404,
     "similarity": 1.2477,

@@ -499,9 +499,9 @@ def _decide_and_apply(
     later_ids = frozenset(later_statement.memory.id for later_statement in later)
     decision = _decide_by_rules(pending, near, later_ids)
     earlier = [neighbour.memory for neighbour in near if neighbour.memory.id not in later_ids]
-    old, probability = (
-        _find_likely_replaced(tx, reading, pending, earlier) if isinstance(decision, Add) else (None, 0.0)
-    )
+    compared = _compared_statement(reading, pending) if isinstance(decision, Add) or later else None
+    known = _compared_memories(tx, reading.vectors, [neighbour.memory for neighbour in near]) if compared else {}
+    old, probability = _find_likely_replaced(compared, known, earlier) if isinstance(decision, Add) else (None, 0.0)
     if old and probability >= replacing.REPLACE_THRESHOLD:
         decision = _replacement_decision(pending.statement, old, probability)
     if turn.trust < TRUST_PROMPT:
@@ -509,7 +509,7 @@ def _decide_and_apply(
     superseded = None
     if not isinstance(decision, Delete):
         superseded = superseded_by(pending.statement, turn, later) or _find_likely_replacing(
-            tx, reading, pending, [neighbour.memory for neighbour in near], later
+            compared, known, earlier, later, turn
         )
     if superseded is None:
         action = store.apply(decision, origin)
@@ -612,35 +612,35 @@ def _most_likely_replaced(new: _Compared, olds: Sequence[_Compared]) -> tuple[in
 
 
 def _find_likely_replaced(
-    tx: Tx, reading: Reading, pending: PendingStatement, earlier: Sequence[Memory]
+    new: _Compared | None, known: Mapping[str, _Compared], earlier: Sequence[Memory]
 ) -> tuple[Memory | None, float]:
     """Return the memory that the statement most likely replaces, by the learned model, and the probability."""
-    new = _compared_statement(reading, pending)
-    olds = _compared_memories(tx, reading.vectors, earlier) if new else {}
+    olds = [memory for memory in earlier if memory.id in known]
     if new is None or not olds:
         return None, 0.0
-    index, probability = _most_likely_replaced(new, list(olds.values()))
-    id_ = list(olds)[index]
-    return next(memory for memory in earlier if memory.id == id_), probability
+    index, probability = _most_likely_replaced(new, [known[memory.id] for memory in olds])
+    return olds[index], probability
 
 
 def _find_likely_replacing(
-    tx: Tx, reading: Reading, pending: PendingStatement, near: Sequence[Memory], later: Sequence[LaterStatement]
+    old: _Compared | None,
+    known: Mapping[str, _Compared],
+    earlier: Sequence[Memory],
+    later: Sequence[LaterStatement],
+    turn: Turn,
 ) -> Superseded | None:
     """Return the first later statement that replaces this one by the learned model, or None."""
-    mine = _compared_statement(reading, pending)
-    known = _compared_memories(tx, reading.vectors, near) if mine and later else {}
-    later_ids = {later_statement.memory.id for later_statement in later}
+    if old is None:
+        return None
+    others = [known[memory.id] for memory in earlier if memory.id in known]
     for later_statement in later:
-        new = known.get(later_statement.memory.id)
-        if mine is None or new is None or later_statement.memory.state != "live":
+        if later_statement.memory.id not in known or later_statement.memory.state != "live":
             continue
-        new = replace(new, compared=_compared_text(later_statement.statement))
-        others = [old for id_, old in known.items() if id_ not in later_ids]
-        index, probability = _most_likely_replaced(new, [mine, *others])
+        new = replace(known[later_statement.memory.id], compared=_compared_text(later_statement.statement))
+        index, probability = _most_likely_replaced(new, [old, *others])
         if index == 0 and probability >= replacing.REPLACE_THRESHOLD:
             reason = _reason(probability)
-            decision = Update(statement=later_statement.statement, old_ids=(reading.turn.id,), reason=reason)
+            decision = Update(statement=later_statement.statement, old_ids=(turn.id,), reason=reason)
             return Superseded(by=later_statement, decision=decision)
     return None
 
