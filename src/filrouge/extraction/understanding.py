@@ -61,7 +61,7 @@ from filrouge.providers.models import Completion, CompletionRequest
 from filrouge.providers.service import PROVIDERS_WITHOUT_MODEL
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.search.repository import CONTEXT_CHARACTERS, SearchScope, StatementInContext, StoredVectors
+from filrouge.search.repository import SearchScope, StatementInContext, StoredVectors, statement_in_context
 from filrouge.search.retrievers import (
     encode_needs,
     nearest_live_memories,
@@ -409,15 +409,9 @@ def _in_context(
 ) -> Iterator[StatementInContext]:
     """Yield statements with the words before them in their turn, or with those of the message that the turn answers."""
     answered = parts.turns(tx).answered_message(turn)
+    earlier = [(answered.text, answered.id)] if answered else []
     for statement in statements:
-        before = turn.text[: statement.span.start][-CONTEXT_CHARACTERS:]
-        if before.strip():
-            yield StatementInContext(memory_id="", text=statement.text, before=before, turn_id=turn.id)
-        elif answered is not None:
-            before = answered.text[-CONTEXT_CHARACTERS:]
-            yield StatementInContext(memory_id="", text=statement.text, before=before, turn_id=answered.id)
-        else:
-            yield StatementInContext(memory_id="", text=statement.text)
+        yield statement_in_context(statement.text, (turn.text[: statement.span.start], turn.id), *earlier)
 
 
 def embed_inline(vector_search: VectorSearch, texts: Sequence[str]) -> list[Vectors | None]:

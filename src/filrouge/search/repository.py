@@ -20,7 +20,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -1047,7 +1047,18 @@ class NeedVectors:
 
 
 def _in_context(row: Mapping[str, Any]) -> StatementInContext:
-    for before, turn in ((row["before"], row["turn_id"]), (row["earlier"], row["earlier_id"])):
-        if before.strip():
-            return StatementInContext(memory_id=row["id"], text=row["text"], before=before, turn_id=turn)
-    return StatementInContext(memory_id=row["id"], text=row["text"])
+    contexts = (row["before"], row["turn_id"]), (row["earlier"], row["earlier_id"])
+    return replace(statement_in_context(row["text"], *contexts), memory_id=row["id"])
+
+
+def statement_in_context(text: str, *contexts: tuple[str, str | None]) -> StatementInContext:
+    """Return a statement that is no memory yet with the end of the first of these contexts that is not blank.
+
+    Args:
+        contexts: pairs of a text and the id of the turn that contains it.
+    """
+    for before, turn_id in contexts:
+        end = before[-CONTEXT_CHARACTERS:]
+        if end.strip():
+            return StatementInContext(memory_id="", text=text, before=end, turn_id=turn_id)
+    return StatementInContext(memory_id="", text=text)
