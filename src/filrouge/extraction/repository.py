@@ -103,10 +103,15 @@ class Analyses:
         return Session(host=row["host"], id=session_id) if row else None
 
     def turns(self, session: Session, *, behind: int = 0) -> tuple[list[Turn], int]:
-        """Return the session's turns after a sequence number (at most the newest 400), and the last number."""
+        """Return the session's turns after a sequence number (at most the newest 400), and the last number.
+
+        They are in the order in which they were said. They may have been stored in another: a hook that reaches the
+        daemon at its start overtakes what earlier hooks left in the spool.
+        """
         asked = session.parameters | {"after": behind, "limit": _MAX_TURNS, "of_tools": _MAX_TOOL_CHARS}
         rows = self._tx.all("turns.of_session", asked)
-        return [turn_from_row(row) for row in reversed(rows)], (int(rows[0]["seq"]) if rows else behind)
+        turns = sorted((turn_from_row(row) for row in reversed(rows)), key=lambda turn: turn.at)
+        return turns, (int(rows[0]["seq"]) if rows else behind)
 
     def all_exist(self, turns: Collection[Turn]) -> bool:
         """Return whether all these turns still exist."""

@@ -701,7 +701,7 @@ def split_by_thread(syntheses: Sequence[Synthesis], threads: Mapping[str, str]) 
         thread_ids = list(dict.fromkeys(threads.get(point.turn_id) for point in _all_points(synthesis))) or [None]
         for thread_id in thread_ids:
             part = _build_part(synthesis, thread_id, threads, main=thread_id == thread_ids[0])
-            found[thread_id] = _merge_into_older(part, found[thread_id]) if thread_id in found else part
+            found[thread_id] = merge_syntheses(part, found[thread_id]) if thread_id in found else part
     return list(found.values())
 
 
@@ -743,7 +743,8 @@ def _build_part(synthesis: Synthesis, thread_id: str | None, threads: Mapping[st
     )
 
 
-def _merge_into_older(newer: Synthesis, older: Synthesis) -> Synthesis:
+def merge_syntheses(newer: Synthesis, older: Synthesis) -> Synthesis:
+    """Return the synthesis of the work of two of the same session; it keeps the identity of the older one."""
     return replace(
         older,
         at=max(newer.at, older.at),

@@ -34,7 +34,7 @@ from filrouge.memories.repository import memory_from_row
 from filrouge.providers.calibration import bundled
 from filrouge.search.repository import StoredVectors, varints
 from filrouge.search.vector_search import VectorSearch
-from filrouge.threads.assignment import MAX_VECTORS, Whitening
+from filrouge.threads.assignment import MAX_VECTORS, Whitening, merge_syntheses
 from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
 
 # Rows of the table `threads` and of the decision log.
@@ -849,7 +849,16 @@ class Syntheses:
         ]
 
     def reassign(self, old: str, new: str) -> None:
-        """Reassign the syntheses of a merged thread to the other thread, where the session has none there yet."""
+        """Reassign the syntheses of a merged thread to the other thread; those of one session become one."""
+        for moved in self.of_thread(old, limit=-1):
+            session = Session(host=moved.host, id=moved.session)
+            of_session = self.of_session(session)
+            kept = next((synthesis for synthesis in of_session if synthesis.thread_id == new), None)
+            if kept is not None:
+                older, newer = sorted((moved, kept), key=lambda synthesis: synthesis.at)
+                merged = replace(merge_syntheses(newer, older), thread_id=new)
+                others = [synthesis for synthesis in of_session if synthesis.thread_id not in {old, new}]
+                self.replace_for_session(session, [merged, *others])
         self._tx.run("syntheses.tie", {"from": old, "to": new})
         self._tx.run("syntheses.untie", {"from": old})
 

@@ -167,7 +167,8 @@ def state_of_thread(tx: Tx, thread_id: str) -> Synthesis | None:
 def read_material(analyser: Analyser, tx: Tx, session: Session, *, at_once: bool = False) -> Material:
     """Read what is new in a session since its syntheses were made.
 
-    If turns that a synthesis cites were placed since, all turns of the session are read again, unless `at_once`.
+    If turns that a synthesis cites were placed since, all turns of the session are read again, unless `at_once`. They
+    are also read again if a new turn was said before a synthesis was made: it was in the spool until now.
 
     Args:
         at_once: a caller waits: include events whose turns are not stored yet, and read only the newest turns.
@@ -181,17 +182,18 @@ def read_material(analyser: Analyser, tx: Tx, session: Session, *, at_once: bool
     placed = store.threads(cited_turns(former))
     if placed:
         former = tuple(split_by_thread(former, placed))
-        if not at_once:
-            turns, until = analyses.turns(session)
-            threads, turn_ids = store.threads([turn.id for turn in turns]), {turn.id for turn in turns}
-            former = tuple(drop_turns(synthesis, turn_ids) for synthesis in former)
+    is_late = any(turn.at < synthesis.at for turn in turns[:1] for synthesis in former)
+    if is_late or (placed and not at_once):
+        turns, until = analyses.turns(session)
+        threads, turn_ids = store.threads([turn.id for turn in turns]), {turn.id for turn in turns}
+        former = tuple(drop_turns(synthesis, turn_ids) for synthesis in former)
     calls = store.calls({turn.event_id for turn in turns if turn.role == "tool" and turn.event_id})
     if at_once:
         for event, project in store.unread_events(session):
             known_keys = {turn.key for turn in turns}
             turns += [turn for turn in turns_from_event(event, project) if turn.key not in known_keys]
             calls |= calls_of(event)
-        turns = _newest_turns(turns)
+        turns = _newest_turns(sorted(turns, key=lambda turn: turn.at))
     rests_on = {turn.id for turn in turns} | {point.turn_id for synthesis in former for point in synthesis.decisions}
     return Material(
         session=session,

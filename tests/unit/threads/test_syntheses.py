@@ -178,6 +178,17 @@ def without_a_worker(home: Path) -> Generator[Parts]:
         parts.writer.close()
 
 
+@pytest.mark.parametrize("is_summed_up_before", [False, True])
+def test_what_was_in_the_spool_while_a_later_reply_was_stored_is_told_in_the_order_in_which_it_was_said(
+    parts: Parts, is_summed_up_before: bool
+) -> None:
+    """A hook that reaches the daemon at its start overtakes what earlier hooks left in the spool."""
+    decided, asked, replied = event(text=DECIDED), event(text=ASKED), event("reply", text=REPORTED)
+    hand_over(parts, replied, *([event("pre_compact")] if is_summed_up_before else []))
+    hand_over(parts, decided, asked, event("pre_compact"))
+    assert told(started(parts, "compact", session="s")) == ALL_OF_IT[:3]
+
+
 def test_a_second_compaction_builds_on_the_first(parts: Parts) -> None:
     work(parts)
     hand_over(parts, event("pre_compact"), event("summary", text="Nothing is pending."))
@@ -327,6 +338,19 @@ def test_a_merged_thread_takes_its_syntheses_along(parts: Parts) -> None:
     put_into(parts, "B")
     parts.writer.run(lambda tx: Syntheses(tx).reassign("A", "B"))
     assert [one.thread_id for one in stored(parts)] == ["B"]
+
+
+@pytest.mark.parametrize(("source", "target"), [("A", "B"), ("B", "A")])
+def test_of_two_threads_that_become_one_the_state_of_both_is_kept(parts: Parts, source: str, target: str) -> None:
+    work(parts)
+    decided, *worked = [turn.id for turn in parts.readers.here(lambda tx: turns(parts, tx))]
+    put_into(parts, "A", decided)
+    put_into(parts, "B", *worked)
+    hand_over(parts, event("pre_compact"))
+    assert {one.thread_id for one in stored(parts)} == {"A", "B"}
+    parts.writer.run(lambda tx: Syntheses(tx).reassign(source, target))
+    [kept] = stored(parts)
+    assert (kept.thread_id, kept.state[0].text, kept.decisions[0].text) == (target, ASKED, DECIDED)
 
 
 def test_the_brief_of_a_project_holds_its_last_synthesis(parts: Parts) -> None:
