@@ -36,6 +36,7 @@ from tests.reliability import processes
 
 from filrouge.cli.hook import run
 from filrouge.core.paths import DATABASE, inside
+from filrouge.daemon.handover import Input
 from filrouge.runtime.disk import sizes
 
 MB: Final = 1_000_000
@@ -151,7 +152,7 @@ class Agent:
         self._day.events += 1
         self._day.text += len(text.encode())
         printed = list[bytes]()
-        run(["--host", "claude-code"], lambda: json.dumps(payload).encode(), printed.append, self._environ)
+        run(["--host", "claude-code"], Input(json.dumps(payload).encode()), printed.append, self._environ)
         return bool(printed)
 
 

@@ -6,12 +6,12 @@ because the hook imports this package hundreds of times a day and needs none of 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from filrouge._version import __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from filrouge.capture.events import Event
     from filrouge.capture.models import Turn
     from filrouge.core.errors import FilrougeError
@@ -81,6 +81,8 @@ _NAMED_ELSEWHERE = {"MemoryItem": "Memory"}
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
+        from importlib import import_module  # the hook imports this package and needs none of it
+
         return getattr(import_module(_HOMES[name]), _NAMED_ELSEWHERE.get(name, name))
     raise AttributeError(f"module 'filrouge' has no attribute {name!r}")
 

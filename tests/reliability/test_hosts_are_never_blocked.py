@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pytest
 
-from filrouge.cli.hook import MAX_TEXT_CHARACTERS
+from filrouge.capture.events import MAX_TEXT_CHARACTERS
 from filrouge.core import paths as places
 from tests.support.tiers import is_proof
 

@@ -16,10 +16,10 @@ import pytest
 
 import filrouge
 from filrouge.capture import inbox
-from filrouge.cli import hook as hook_output
 from filrouge.core import paths as places
 from filrouge.core.errors import CannotWrite
 from filrouge.erasure.tombstones import HomeKey, Tombstone, TombstoneFile
+from filrouge.hosts import hook_input as hook_output
 from filrouge.notes import vault
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 

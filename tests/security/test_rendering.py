@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filrouge.cli.hook import MAX_CONTEXT_BYTES
 from filrouge.context.block import Line, RenderOptions, build_block, parse, render
 from filrouge.context.models import Candidate
 from filrouge.core.clock import Language
+from filrouge.hosts.hook_input import MAX_CONTEXT_BYTES
 from filrouge.testing import ManualClock
 from tests.support.tiers import examples, is_proof
 

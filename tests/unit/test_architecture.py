@@ -38,7 +38,7 @@ VALUES = {
 }  # fmt: skip
 HOOK_MAY = (
     "core.errors", "core.paths", "_version", "capture.events", "hosts", "daemon.client",
-    "daemon.reply", "daemon.starting", "cli.hook",
+    "daemon.handover", "daemon.reply", "daemon.starting", "cli.hook",
     "capture.inbox", "capture.redact",
 )  # fmt: skip
 REACHES_OUT = {

@@ -1,8 +1,9 @@
 """The hook process: an agent runs it at each of its events.
 
-It reads the event on stdin, redacts secrets, sends the event to the daemon or writes it to the spool, and prints the
-context that the daemon returned. It always exits with 0, writes nothing to stderr, and prints either nothing or one
-complete JSON line, because anything else would block the user's prompt.
+Most hooks hand their input to the daemon as it came (`daemon.handover`). This module serves the others: it takes the
+secrets out of an event, sends it to the daemon or writes it to the spool, and prints the context that the daemon
+returned. A hook always exits with 0, writes nothing to stderr, and prints either nothing or one complete JSON line,
+because anything else would block the user's prompt.
 
 Timeouts: 150 ms for a hook that only captures; at most 600 ms for the first byte of an answer. A daemon that builds
 context sends that byte at once, and the hook then waits as long as the setting `hook_wait_ms` allows. An alarm at
@@ -16,154 +17,34 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from filrouge import hosts
 from filrouge.capture import events as capture_events
-from filrouge.capture import inbox, redact
-from filrouge.capture.events import (
-    BRIEFED,
-    LOOKAHEAD,
-    MAX_EVENT_CHARACTERS,
-    MAX_TEXT_CHARACTERS,
-    MAX_VALUES,
-    Event,
-    Pruner,
-)
+from filrouge.capture import inbox
+from filrouge.capture.events import BRIEFED, Event
 from filrouge.core import paths
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
-from filrouge.hosts import Host, project
-from filrouge.hosts.command_hooks import as_list, as_object, join_surrogates, text_field
+from filrouge.daemon.handover import (
+    CAPTURE_SECONDS,
+    HARD_STOP_SECONDS,
+    MAX_FIRST_BYTE_SECONDS,
+    SLOW_START_SECONDS,
+    Input,
+    host_named,
+    write_stdout,
+)
+from filrouge.hosts import Host
+from filrouge.hosts.hook_input import Reading, content_of, line, read_input
 from filrouge.hosts.project import brief_keys
 
-# Parsing and cleaning of the input, which may be empty, broken, in another encoding or 100 MB of build log. Long tool
-# output is cut, because the hook has no time for it; a marker says how many characters were cut.
-
-#: A secret is a keyword, a sign and a value. Shorter texts are not searched for secrets.
-MIN_SECRET_CHARACTERS: Final = 7
-#: Seconds of cleaning for one event. After that the remaining texts are replaced by a marker.
-CLEANING_SECONDS: Final = 0.25
-
-
-def payload_of(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in a hook's input; empty if the input is not a JSON object."""
-    try:
-        return as_object(json.loads(raw.decode("utf-8-sig", "replace"))) if raw.strip() else {}
-    except (ValueError, RecursionError):
-        return {}
-
-
-def clean_event(event: Event) -> Event | None:
-    """Remove secrets and injected Filrouge blocks from an event; None if its text is empty after that."""
-    try:
-        data = _clean_data(event.data)
-    except (ValueError, RecursionError):
-        if event.kind != "tools":
-            raise
-        data = _clean_data(_without_output(event.data))
-    if "text" in event.data and not str(data.get("text", "")).strip():
-        return None
-    return event._replace(
-        data=data,
-        session=join_surrogates(event.session),
-        key=join_surrogates(event.key),
-        cwd=join_surrogates(event.cwd),
-        transcript=join_surrogates(event.transcript),
-        agent=join_surrogates(event.agent),
-        project=tuple(map(join_surrogates, event.project)),
-        branch=join_surrogates(event.branch),
-    )
-
-
-def _clean_data(data: dict[str, Any]) -> dict[str, Any]:
-    return cast("dict[str, Any]", redact.map_texts(Pruner().prune(data), _Cleaner().clean))
-
-
-def _without_output(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool event's calls without their input and output."""
-    calls = [as_object(call) for call in as_list(data.get("calls"))[: MAX_VALUES // 8]]
-    cut = {"input": None, "output": "[filrouge: output cut]"}
-    return {"calls": [{**call, **cut} for call in calls]}
-
-
-class _Cleaner:
-    """Cleans the texts of one event. All texts share one size limit and one time limit."""
-
-    def __init__(self) -> None:
-        self._remaining = MAX_EVENT_CHARACTERS
-        self._deadline = time.monotonic() + CLEANING_SECONDS
-
-    def clean(self, text: str) -> str:
-        if len(text) < MIN_SECRET_CHARACTERS:
-            return join_surrogates(text)
-        limit = min(MAX_TEXT_CHARACTERS, self._remaining) if time.monotonic() < self._deadline else 0
-        if not limit and text:
-            return f"[filrouge: {len(text)} characters cut]"
-        short = text[: limit + LOOKAHEAD] if len(text) > limit else text
-        safe = redact.redact(capture_events.strip_injected_blocks(join_surrogates(short)))
-        if len(text) > limit:
-            safe = safe[: min(limit, max(0, len(safe) - LOOKAHEAD))]
-            safe += f"\n[filrouge: {len(text) - limit} characters cut]"
-        self._remaining = max(0, self._remaining - min(len(text), limit))
-        return safe
-
-
-# What a hook reads from the home, and what it prints. The daemon writes the settings for hooks to one small file, and
-# one brief per project (its rules and last synthesis) for sessions that start before the daemon is up.
-
-#: Bytes. Both large hosts cut the context at 10,000: one counts characters, the other bytes.
-MAX_CONTEXT_BYTES: Final = 9_500
-_MAX_FILE_BYTES: Final = 1_000_000
-
-
-class HookSettings(NamedTuple):
-    """The settings that a hook uses.
-
-    Attributes:
-        wait: seconds to wait for a context that the daemon works on.
-    """
-
-    auto_capture: bool = True
-    auto_retrieve: bool = True
-    disabled_projects: tuple[str, ...] = ()
-    wait: float = 1.5
-
-
-def settings_of(directory: str) -> HookSettings:
-    """Read the hook settings of a home. A setting that is missing or has the wrong type gets its default."""
-    try:
-        raw: dict[str, Any] = as_object(json.loads(_content(paths.inside(directory, paths.HOOK_SETTINGS)) or "{}"))
-    except (ValueError, RecursionError):
-        raw = {}
-    wait_ms = raw.get("wait_ms")
-    is_valid = isinstance(wait_ms, int | float) and not isinstance(wait_ms, bool) and wait_ms > 0
-    return HookSettings(
-        auto_capture=raw.get("auto_capture") is not False,
-        auto_retrieve=raw.get("auto_retrieve") is not False,
-        disabled_projects=tuple(n for n in as_list(raw.get("disabled_projects")) if isinstance(n, str)),
-        wait=wait_ms / 1000 if wait_ms is not None and is_valid else HookSettings().wait,
-    )
-
-
-def is_disabled(settings: HookSettings, names: tuple[str, ...]) -> bool:
-    """Return True if the user disabled a project under one of these names, in full or in short form."""
-    disabled = settings.disabled_projects
-    return bool(disabled) and any(name in disabled or _short(name) in disabled for name in names)
-
-
-def _short(name: str) -> str:
-    """Return a name's short form: `shop` for `path:/home/ana/shop`, `origin:forge.example/ana/shop`, `name:shop`."""
-    kind, _, rest = name.partition(":")
-    if kind == "name":
-        return rest
-    return rest.rstrip("/").rpartition("/")[2] if kind in ("path", "origin") else name
+# What a hook prints without the daemon: a notice, and the brief of a project (its rules and last synthesis), which the
+# daemon wrote for sessions that start before it is up.
 
 
 def brief(directory: str, names: tuple[str, ...]) -> str:
@@ -172,17 +53,8 @@ def brief(directory: str, names: tuple[str, ...]) -> str:
     The brief of a name that was set by a file is stored per folder, for the folders that the user agreed to. Only
     those folders read it.
     """
-    found = (_content(paths.brief_path(directory, key)).strip() for key in brief_keys(names))
+    found = (content_of(paths.brief_path(directory, key)).strip() for key in brief_keys(names))
     return next((text for text in found if text), "").replace(paths.UNSET_NONCE, os.urandom(8).hex())
-
-
-def line(host: Host, kind: str, context: str) -> bytes:
-    """Return the output line with which the host injects `context` at this event; empty if there is none to inject."""
-    text = context.encode("utf-8", "replace")[: MAX_CONTEXT_BYTES - 1].decode("utf-8", "ignore")
-    if not text.strip() or kind not in host.INJECTS:
-        return b""
-    output = host.injection(host.INJECTS[kind], text)
-    return json.dumps(output, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def key_rejected_notice(host: Host, directory: str, kind: str) -> bytes:
@@ -208,30 +80,14 @@ def clear_refusal(directory: str) -> None:
         return
 
 
-def _content(path: str) -> str:
-    try:
-        with open(paths.open_nofollow(path, os.O_RDONLY), "rb") as file:
-            return file.read(_MAX_FILE_BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return ""
-
-
-MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
-HARD_STOP_SECONDS: Final = 0.9
-CAPTURE_SECONDS: Final = 0.15
-#: Seconds to wait for the first byte of an answer, and for a daemon that is starting.
-MAX_FIRST_BYTE_SECONDS: Final = 0.6
 #: No new work starts in the last seconds before the alarm.
 RESERVE_SECONDS: Final = 0.1
-#: Age of the process in seconds from which it spools first. On an idle machine the age here is 0.06 s.
-SLOW_START_SECONDS: Final = 0.3
 #: Age in seconds from which a hook that only captures does not contact the daemon.
 VERY_SLOW_START_SECONDS: Final = 0.6
 #: Seconds of CPU time after which a hook gives up: its input is abnormally large.
 MAX_CPU_SECONDS: Final = 5.0
 #: Status codes for a rejected key or a busy daemon. The file itself is fine and is sent again later.
 RETRYABLE_STATUSES: Final = (401, 403, 408, 429)
-ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class _Refused(DaemonUnavailable):
@@ -295,42 +151,34 @@ class _Context(NamedTuple):
 _alarm = _Alarm()
 
 
-def main(argv: Sequence[str]) -> None:
-    """Serve one event and exit the process; does not return."""
-    _alarm.arm(HARD_STOP_SECONDS)
+def main(argv: Sequence[str], given: Input) -> None:
+    """Serve one input that could not be handed over, and exit the process; does not return."""
+    _alarm.arm(max(RESERVE_SECONDS, HARD_STOP_SECONDS - (time.time() - given.at)))
     signal.signal(signal.SIGPROF, _give_up)
     signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
     try:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
-        run(argv, _read_stdin, _write_stdout, os.environ, age=process_age())
+        run(argv, given, _write_stdout, os.environ)
     finally:
         os._exit(0)  # nothing is buffered, and a normal interpreter shutdown would cost milliseconds
 
 
-def run(
-    argv: Sequence[str],
-    read: Callable[[], bytes],
-    write: Callable[[bytes], object],
-    environ: Mapping[str, str],
-    *,
-    age: float = 0.0,
-) -> int:
+def run(argv: Sequence[str], given: Input, write: Callable[[bytes], object], environ: Mapping[str, str]) -> int:
     """Serve one event.
 
     Args:
         argv: the arguments. `--host NAME` names the host if the shape of the input does not identify it.
-        read: returns all of stdin.
+        given: the input.
         write: receives the complete line to print.
         environ: the environment.
-        age: seconds since the process was started.
 
     Returns:
         0, always.
     """
     began = time.monotonic()
     try:
-        line, context = _serve(argv, read(), environ, age)
+        line, context = _serve(argv, given, environ)
         if line:
             write(line)
             if context.recall:
@@ -345,17 +193,6 @@ def run(
     return 0
 
 
-def process_age() -> float:
-    """Return the seconds since this process was started, to 10 ms; 0 if the system does not report it."""
-    try:
-        with open("/proc/self/stat", "rb") as file:
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
-    return age if 0 <= age < 600 else 0.0  # implausible: the clock of another namespace
-
-
 class _Lost(Exception):
     """Events could not be stored."""
 
@@ -365,46 +202,41 @@ class _Lost(Exception):
         self.number = number
 
 
-def _serve(argv: Sequence[str], raw: bytes, environ: Mapping[str, str], age: float) -> tuple[bytes, _Context]:
-    """Serve one input. Returns the line to print and the daemon's answer."""
+def _serve(argv: Sequence[str], given: Input, environ: Mapping[str, str]) -> tuple[bytes, _Context]:
+    """Serve one input. Returns the line to print and the daemon's answer.
+
+    Raises:
+        _Lost: the input did not come to its end, or its events could be neither sent nor spooled.
+    """
+    if given.lost:
+        raise _Lost(given.lost)
     if capture_events.is_internal(environ) or capture_events.is_disabled(environ):
         return b"", _Context()
-    payload = payload_of(raw)
     directory = paths.home(environ)
-    settings = settings_of(directory)
-    captures = settings.auto_capture and project.is_capture_enabled(text_field(payload, "cwd"), environ)
-    if not payload or not captures:
+    reading = read_input(
+        given.raw, host=host_named(argv), directory=directory, environ=environ, at=given.at, seed=given.seed
+    )
+    if reading is None:
         return b"", _Context()
-    at = time.time()
-    parsed = hosts.parse(payload, host=_host(argv), environ=environ, at=at, new_id=lambda: _new_id(at))
-    if not parsed or is_disabled(settings, parsed[0].project):
-        return b"", _Context()
-    events = [cleaned for event in parsed if (cleaned := clean_event(event)) is not None]
-    if not events:
-        return b"", _Context()
-    host, kind = hosts.HOSTS[events[0].host], events[0].kind
-    wants_context = settings.auto_retrieve and len(events) == 1 and kind in host.INJECTS
     try:
-        context = _deliver(directory, environ, events, wants_context, settings.wait, age)
+        context = _deliver(directory, environ, reading, given)
     except _Refused:
-        return key_rejected_notice(host, directory, kind), _Context()
-    return line(host, kind, context.text), context
+        return key_rejected_notice(reading.host, directory, reading.kind), _Context()
+    return line(reading.host, reading.kind, context.text), context
 
 
-def _deliver(
-    directory: str, environ: Mapping[str, str], events: Sequence[Event], wants_context: bool, wait: float, age: float
-) -> _Context:
+def _deliver(directory: str, environ: Mapping[str, str], reading: Reading, given: Input) -> _Context:
     """Send the events to the daemon, or write them to the spool. Returns the daemon's answer.
 
     Raises:
         _Refused: the remote daemon rejects this API key; the events are in the spool.
         _Lost: the events could be neither sent nor spooled.
     """
-    began = time.monotonic()
+    began, events, wants_context, wait = time.monotonic(), reading.events, reading.wants_context, reading.wait
     first_byte_seconds = min(MAX_FIRST_BYTE_SECONDS, wait) if wants_context else CAPTURE_SECONDS
-    spooled = _spool(directory, events) if age >= SLOW_START_SECONDS else None
+    spooled = _spool(directory, events) if given.age >= SLOW_START_SECONDS else None
     refused: _Refused | None = None
-    if wants_context or not spooled or age < VERY_SLOW_START_SECONDS:
+    if not given.is_tried and (wants_context or not spooled or given.age < VERY_SLOW_START_SECONDS):
         try:
             context = _send_events(
                 directory,
@@ -578,52 +410,10 @@ def _send_spooled(directory: str, environ: Mapping[str, str], deadline: float) -
             return
 
 
-def _host(argv: Sequence[str]) -> str:
-    for index, word in enumerate(argv):
-        if word.startswith("--host="):
-            return word.partition("=")[2]
-        if word == "--host" and index + 1 < len(argv):
-            return argv[index + 1]
-    return ""
-
-
-def _new_id(at: float) -> str:
-    """Return a ULID, like `clock.new_id`. Importing `secrets` would cost 15 ms here."""
-    number = (int(at * 1000) << 80) | int.from_bytes(os.urandom(10), "big")
-    return "".join(ALPHABET[(number >> shift) & 31] for shift in range(125, -5, -5))
-
-
-def _read_stdin() -> bytes:
-    """Read all of stdin. A host writes it at once and closes it.
-
-    Raises:
-        _Lost: the input is too large, or does not end in time.
-    """
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        # Data that is available is read even after the alarm; the loop just stops waiting for more.
-        if _alarm.rang and not select.select([0], [], [], 0)[0]:
-            if not size:
-                return b""
-            raise _Lost("input incomplete")
-        if not _alarm.rang and not select.select([0], [], [], 0.05)[0]:
-            continue
-        piece = os.read(0, 1 << 20)
-        if not piece:
-            return b"".join(pieces)
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_INPUT_BYTES:
-            raise _Lost("input too large")
-
-
 def _write_stdout(line: bytes) -> None:
     """Write the complete line. The alarm is off during the write, so the line is never cut."""
     remaining_seconds, _ = signal.setitimer(signal.ITIMER_REAL, 0)
-    unwritten = memoryview(line)
-    while unwritten:
-        unwritten = unwritten[os.write(1, unwritten) :]
+    write_stdout(line)
     signal.setitimer(signal.ITIMER_REAL, remaining_seconds)
 
 

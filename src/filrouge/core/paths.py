@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
 
 DATABASE = "filrouge.db"
 SOCKET = "filrouge.sock"
@@ -93,6 +95,15 @@ def socket_path(directory: str) -> str:
     if len(os.fsencode(plain)) <= MAX_SOCKET_PATH:
         return plain
     return f"{_short_directory()}/{stable_hash(os.path.realpath(directory))}.sock"
+
+
+def is_own_socket(path: str) -> bool:
+    """Return True if there is a socket of this user at `path`."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid()
 
 
 def _short_directory() -> str:
@@ -196,8 +207,10 @@ def _own_short_directory(directory: str) -> None:
 
 def unlink_quietly(path: str) -> None:
     """Remove a file if it is there and may be removed."""
-    with suppress(OSError):
+    try:  # no `suppress`: its module costs a hook 5 ms
         os.unlink(path)
+    except OSError:
+        return
 
 
 PROJECT_FILE: Final = ".filrouge.toml"

@@ -14,7 +14,6 @@ import _socket
 import importlib
 import json
 import os
-import stat
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, suppress
@@ -22,7 +21,7 @@ from typing import Any, Final, Literal, TypedDict, Unpack
 
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
-from filrouge.core.paths import FAILURE, make_private, socket_path
+from filrouge.core.paths import FAILURE, is_own_socket, make_private, socket_path
 from filrouge.daemon import starting
 from filrouge.daemon.reply import MAX_ANSWER_BYTES, VERSION_HEADER, Reply, is_newer, parse_reply
 from filrouge.daemon.starting import spawn
@@ -219,11 +218,9 @@ def verified_socket(directory: str) -> str:
         DaemonUnavailable: there is none, or it belongs to another user.
     """
     path = socket_path(directory)
-    try:
-        status = os.lstat(path)
-    except (OSError, ValueError) as error:
-        raise DaemonUnavailable from error
-    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.getuid():
+    if not os.path.lexists(path):
+        raise DaemonUnavailable
+    if not is_own_socket(path):
         raise DaemonUnavailable("The daemon's socket belongs to another user.")
     return path
 

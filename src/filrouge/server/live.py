@@ -2,7 +2,7 @@
 
 `serve_feed` serves one WebSocket: it sends the messages of the bus. `handle_delivery` stores a hook's events and
 returns the context block if the hook requests one; the FastAPI routes call it, and so does `server.serving`, which
-serves hooks before FastAPI is loaded.
+serves hooks before FastAPI is loaded. `handle_input` does the same for the input of a hook as it came.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pydantic import Field
@@ -24,6 +26,8 @@ from filrouge.capture.service import store_events
 from filrouge.context.service import build_for_hook
 from filrouge.context.service import log as log_recall
 from filrouge.core.errors import BadInput, Busy, FilrougeError, Unauthorized
+from filrouge.daemon import handover
+from filrouge.hosts.hook_input import Reading, line, read_input
 from filrouge.maintenance.consolidation import MemoryProgress
 from filrouge.runtime.feed import Lost, Message, Subscription
 from filrouge.runtime.feed_messages import TOPICS, Topic
@@ -233,6 +237,10 @@ _KINDS_WITH_CONTEXT: Final = ("session_start", "prompt")
 _JSON: Final = "application/json"
 
 
+#: Whether the caller of a route has disconnected.
+IsGone = Callable[[], Awaitable[bool]]
+
+
 class Delivery(Body):
     """Events from a hook or a spool."""
 
@@ -253,7 +261,7 @@ class Confirmation(Body):
     recall: str = Field(max_length=64)
 
 
-async def handle_delivery(parts: Parts, delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]) -> Response:
+async def handle_delivery(parts: Parts, delivery: Delivery, is_gone: IsGone) -> Response:
     """Store the events, and answer once they are on disk.
 
     Args:
@@ -264,26 +272,98 @@ async def handle_delivery(parts: Parts, delivery: Delivery, is_gone: Callable[[]
     """
     events = [_event(raw) for raw in delivery.events]
     if not delivery.context or delivery.wait_ms is None:
-        return JSONResponse(await _store_and_build_context(parts, events, delivery, is_gone))
+        return JSONResponse((await _store_and_build_context(parts, events, delivery, is_gone)).as_json())
     return StreamingResponse(_stream_answer(parts, events, delivery, is_gone), media_type=_JSON)
 
 
+async def handle_input(parts: Parts, body: bytes, is_gone: IsGone) -> Response:
+    """Serve a hook that handed over its input: take the secrets out, store the events, and answer what it prints.
+
+    Args:
+        body: as `daemon.handover` encodes it.
+        is_gone: whether the hook has disconnected.
+
+    Returns:
+        An answer as `daemon.handover` reads it; with status 409 if the hook must read its input itself.
+
+    Raises:
+        FilrougeError: nothing can be stored.
+        ValueError: the body is not the input of a hook.
+    """
+    fields, raw = handover.decode(body)
+    if fields.get("version") != __version__ or os.fsencode(fields.get("files", "")) != handover.mount_namespace():
+        return Response(status_code=409)
+    environ = {name.removeprefix("env:"): value for name, value in fields.items() if name.startswith("env:")}
+    at, seed, host = float(fields["at"]), bytes.fromhex(fields["seed"]), fields.get("host", "")
+    reading = await in_thread(
+        lambda: read_input(raw, host=host, directory=parts.home, environ=environ, at=at, seed=seed)
+    )
+    if reading is None:
+        return Response(handover.encode_answer(b"", ""))
+    wait_ms = int(reading.wait * 1000)
+    delivery = Delivery(
+        events=[event.to_json() for event in reading.events],
+        context=reading.wants_context,
+        wait_ms=wait_ms if reading.wants_context else None,
+    )
+    if not reading.wants_context:
+        await handle_delivery(parts, delivery, is_gone)
+        return Response(handover.encode_answer(b"", ""))
+    lines = _stream_line(parts, reading, delivery, is_gone)
+    return StreamingResponse(lines, media_type=_JSON, headers={handover.WAIT_HEADER: str(reading.wait)})
+
+
+async def _stream_line(
+    parts: Parts, reading: Reading, delivery: Delivery, is_gone: IsGone
+) -> AsyncGenerator[bytes, None]:
+    """Yield a space at once, to show that the daemon is working, and then what the hook prints."""
+    yield b" "
+    try:
+        events = [_event(raw) for raw in delivery.events]
+        answer = await _store_and_build_context(parts, events, delivery, is_gone)
+    except FilrougeError as error:
+        _LOG.warning("events of a hook were not stored: %s", error.message)
+        yield handover.encode_answer(handover.FAILED, "")
+        return
+    yield handover.encode_answer(line(reading.host, reading.kind, answer.context), answer.recall)
+
+
 async def _stream_answer(
-    parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
+    parts: Parts, events: list[Event], delivery: Delivery, is_gone: IsGone
 ) -> AsyncGenerator[bytes, None]:
     """Yield a space at once, to show that the daemon is working, and then the answer."""
     yield b" "
     try:
-        answer = await _store_and_build_context(parts, events, delivery, is_gone)
+        answer = (await _store_and_build_context(parts, events, delivery, is_gone)).as_json()
     except FilrougeError as error:
         _LOG.warning("events of a hook were not stored: %s", error.message)
         answer = {"error": error.message}
     yield json.dumps(answer, ensure_ascii=False).encode()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Delivered:
+    """What became of a hook's events.
+
+    Attributes:
+        context: the block; empty if none was asked for, or nothing is relevant.
+        recall: the id under which the block was logged, if the hook has to confirm it; else empty.
+    """
+
+    accepted: int
+    duplicates: int
+    context: str = ""
+    recall: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer to a delivery."""
+        answer = {"accepted": self.accepted, "duplicates": self.duplicates, "context": self.context}
+        return answer | ({"recall": self.recall} if self.recall else {})
+
+
 async def _store_and_build_context(
-    parts: Parts, events: list[Event], delivery: Delivery, is_gone: Callable[[], Awaitable[bool]]
-) -> dict[str, Any]:
+    parts: Parts, events: list[Event], delivery: Delivery, is_gone: IsGone
+) -> _Delivered:
     with parts.metrics.hook(events[-1].kind):
         stored = await await_future(await in_thread(lambda: store_events(parts, events)))
         text, recall_id = "", ""
@@ -297,8 +377,7 @@ async def _store_and_build_context(
             confirms = delivery.wait_ms is not None and bool(text)
             recall_id = log_recall(parts, result, delivered=not confirms and not await is_gone())
             recall_id = recall_id if confirms else ""
-    answer = {"accepted": stored.accepted, "duplicates": stored.duplicates, "context": text}
-    return answer | ({"recall": recall_id} if recall_id else {})
+    return _Delivered(accepted=stored.accepted, duplicates=stored.duplicates, context=text, recall=recall_id)
 
 
 def _event(raw: dict[str, Any]) -> Event:

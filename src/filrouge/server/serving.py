@@ -37,12 +37,13 @@ from filrouge.core.errors import FilrougeError
 from filrouge.core.lazy_re import compile_all
 from filrouge.core.paths import DATABASE, LOG, RUNTIME, inside
 from filrouge.core.settings import resolve
+from filrouge.daemon import handover
 from filrouge.daemon.process import LogFormat, bind_socket, limit_arenas, log_to_file, runtime_file
 from filrouge.runtime import wiring
 from filrouge.runtime.wiring import Running, stored_settings
 from filrouge.server.admission import HEALTH, SMALL_BODY_BYTES, read_and_replay, settings_of, with_version_header
 from filrouge.server.listening import Listening, close_overdue, open_listener, tcp_config, unix_config
-from filrouge.server.live import Confirmation, Delivery, handle_delivery
+from filrouge.server.live import Confirmation, Delivery, handle_delivery, handle_input
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -57,7 +58,7 @@ _DELIVERED: Final = "/hooks/delivered"
 class Front:
     """An ASGI application that delegates to FastAPI once that is loaded."""
 
-    def __init__(self, running: Running, stop: Callable[[], None], listening: Listening) -> None:
+    def __init__(self, running: Running, stop: Callable[[], None], listening: Listening | None) -> None:
         self._running, self._stop, self._listening = running, stop, listening
         self._lock = Lock()
         self._app: FastAPI | None = None
@@ -74,6 +75,12 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
+        if _is_handed_over(scope):
+            body, receive = await read_and_replay(receive)
+            response = await self._answer_input(body, Request(scope, receive))
+            self._running.parts.metrics.count_request(scope["method"], scope["path"], response.status_code)
+            await response(scope, receive, send)
+            return
         if self._app is None and _is_plain_hook_request(scope):
             body, receive = await read_and_replay(receive)
             response = await self._answer_hook(scope, body, receive)
@@ -83,6 +90,16 @@ class Front:
                 return
         app: ASGIApp = self._app or await asyncio.to_thread(self.load)
         await app(scope, receive, send)
+
+    async def _answer_input(self, body: bytes, request: Request) -> Response:
+        """Return the answer to a hook that hands over its input; 409 or 503 if the hook must serve itself."""
+        try:
+            return await handle_input(self._running.parts, body, request.is_disconnected)
+        except FilrougeError as error:
+            _LOG.warning("events of a hook were not stored: %s", error.message)
+            return Response(status_code=503)
+        except (ValidationError, ValueError, KeyError):
+            return Response(status_code=409)
 
     async def _answer_hook(self, scope: Scope, body: bytes, receive: Receive) -> Response | None:
         """Return the answer to a hook's request; None if it is invalid and FastAPI has to report the error."""
@@ -99,6 +116,15 @@ class Front:
             )
         except (FilrougeError, ValidationError, ValueError):
             return None
+
+
+def _is_handed_over(scope: Scope) -> bool:
+    """Return whether a hook hands over its input, on the Unix socket."""
+    server = scope.get("server")
+    if scope["type"] != "http" or scope["path"] != handover.PATH or server is None or server[1] is not None:
+        return False
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return scope["method"] == "POST" and length.isdigit() and int(length) <= SMALL_BODY_BYTES
 
 
 def _is_plain_hook_request(scope: Scope) -> bool:

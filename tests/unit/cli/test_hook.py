@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from filrouge.capture import inbox
 from filrouge.cli.hook import run
 from filrouge.core import paths
 from filrouge.core.clock import from_epoch, new_id
+from filrouge.daemon import handover
 from filrouge.daemon.process import home_lock, start_lock
 from filrouge.daemon.starting import STARTING
 
@@ -33,7 +34,10 @@ STOP = {"hook_event_name": "Stop", "session_id": "s", "prompt_id": "p1", "last_a
 
 
 class Daemon:
-    """A stand-in at the daemon's socket: hears requests, answers each by `answer(path, body)`."""
+    """A stand-in at the daemon's socket: hears requests, answers each by `answer(path, body)`.
+
+    It takes no input as it came, so hooks go the long way.
+    """
 
     def __init__(self, directory: Path, answer: Callable[[str, dict[str, Any]], bytes]) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
@@ -69,6 +73,10 @@ class Daemon:
                 while len(body) < length:
                     body += connection.recv(1 << 20)
                 path = head.split()[1].decode()
+                if path == handover.PATH:
+                    with suppress(OSError):  # a busy hook may be gone
+                        connection.sendall(b"HTTP/1.1 404 X\r\n\r\n")
+                    continue
                 request = json.loads(body or b"{}")
                 self.heard.append((path, request))
                 try:
@@ -439,7 +447,7 @@ def test_the_context_is_printed_before_the_spool_is_sent(tmp_path: Path) -> None
         threading.Thread(target=server.serve_forever, daemon=True).start()
         environ = {"FILROUGE_HOME": str(tmp_path / "home"), "FILROUGE_URL": f"http://127.0.0.1:{server.server_port}"}
         raw = json.dumps({**PROMPT, "cwd": "/"}).encode()
-        run([], lambda: raw, lambda _: left.append(len(inbox.waiting_files(spool))), environ)
+        run([], handover.Input(raw), lambda _: left.append(len(inbox.waiting_files(spool))), environ)
         server.shutdown()
     assert left == [1]
     assert inbox.waiting_files(spool) == []

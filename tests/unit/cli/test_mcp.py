@@ -35,7 +35,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "mcp.md"
 OWN = {
     "filrouge", "filrouge._version", "filrouge.cli", "filrouge.cli.main", "filrouge.cli.mcp",
     "filrouge.core.text", "filrouge.daemon",
-    "filrouge.daemon.client",
+    "filrouge.daemon.client", "filrouge.daemon.handover",
     "filrouge.daemon.reply", "filrouge.daemon.starting", "filrouge.core.errors", "filrouge.core.paths",
     "filrouge.hosts", "filrouge.hosts.claude_code",
     "filrouge.hosts.codex", "filrouge.hosts.command_hooks", "filrouge.hosts.copilot_cli", "filrouge.hosts.cursor",

@@ -19,8 +19,8 @@ from filrouge.daemon.process import bind_socket
 from filrouge.daemon.reply import Reply
 from filrouge.runtime import wiring
 from filrouge.runtime.services import Parts
-from filrouge.server.api import create_app
 from filrouge.server.listening import Listening
+from filrouge.server.serving import Front
 from filrouge.testing import idle
 from tests.support.contract import Contract
 
@@ -78,9 +78,9 @@ def serving(home: str, listening: Listening | None = None) -> Generator[Api]:
     running = wiring.start(home, environ=ENVIRON, clock=SystemClock())
     idle(running.parts)
     leaving = Flag()
-    app = create_app(running, leaving.set, listening)
-    found = Api(home=home, parts=running.parts, contract=Contract(app), asked_to_leave=leaving)
-    config = uvicorn.Config(app, log_config=None, lifespan="off")
+    front = Front(running, leaving.set, listening)
+    found = Api(home=home, parts=running.parts, contract=Contract(front.load()), asked_to_leave=leaving)
+    config = uvicorn.Config(front, log_config=None, lifespan="off")
     server, listener = uvicorn.Server(config), bind_socket(home)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -18,6 +18,7 @@ from filrouge.cli.hook import run
 from filrouge.core.paths import SPOOL, brief_path, inside, socket_path
 from filrouge.core.protocols import Vector
 from filrouge.daemon.client import encode_request, notify
+from filrouge.daemon.handover import Input
 from filrouge.testing import idle
 from tests.support.given import SHOP
 
@@ -143,7 +144,7 @@ def test_the_files_that_claude_code_s_glob_and_grep_named_are_found(api: Api, tm
     for name, pattern, answer in (("Glob", "**/*.py", glob), ("Grep", "port", grep)):
         call = {"tool_name": name, "tool_use_id": name, "tool_input": {"pattern": pattern}, "tool_response": answer}
         raw = json.dumps(shared | call).encode()
-        assert run([], lambda raw=raw: raw, lambda line: None, {"FILROUGE_HOME": api.home}) == 0
+        assert run([], Input(raw), lambda line: None, {"FILROUGE_HOME": api.home}) == 0
     drain_spool(api.parts)  # a busy machine lets the hook spool
     idle(api.parts)
     for word in ("quokka", "zebra", "walrus"):

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import typer
 
 from filrouge.capture import events, inbox
-from filrouge.cli import hook, output
+from filrouge.cli import output
 from filrouge.cli.client import SHORT_SECONDS, ask, names_of_project
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.output import Json, Project
@@ -26,6 +26,7 @@ from filrouge.core.choices import check_choice, closest_first, did_you_mean, joi
 from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable
 from filrouge.core.paths import home
 from filrouge.daemon import client
+from filrouge.hosts import hook_input
 from filrouge.hosts import project as projects
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=200)]
@@ -454,9 +455,9 @@ def _why_hooks_are_off(names: tuple[str, ...], directory: str) -> str:
     """Return why a hook would do nothing here; empty if it would work."""
     if events.is_disabled(os.environ):
         return f"Hooks do nothing: {events.DISABLED_VARIABLE} is set."
-    settings = hook.settings_of(home())
+    settings = hook_input.settings_of(home())
     if not settings.auto_capture or not projects.is_capture_enabled(directory, os.environ):
         return "Hooks do nothing here: auto_capture is off."
-    if hook.is_disabled(settings, names):
+    if hook_input.is_disabled(settings, names):
         return "Hooks do nothing here: the project is among disabled_projects."
     return ""

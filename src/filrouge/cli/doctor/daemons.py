@@ -18,7 +18,6 @@ from filrouge._version import __version__
 from filrouge.capture import inbox
 from filrouge.capture.events import DISABLED_VARIABLE
 from filrouge.capture.intake import redact_completely
-from filrouge.cli import hook
 from filrouge.cli.doctor.probes import change_mode, mode_of, names_in, remove, size_of
 from filrouge.cli.doctor.scene import (
     ASK_SECONDS,
@@ -54,6 +53,7 @@ from filrouge.core.settings import check as check_values
 from filrouge.daemon import client
 from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_lines, parse_lines
 from filrouge.daemon.starting import is_locked
+from filrouge.hosts import hook_input
 from filrouge.hosts import project as projects
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.repository import Token, Tokens
@@ -178,7 +178,7 @@ def _capture(scene: Scene) -> CheckResult:
         return warn("nothing is captured: auto_capture is off", "Run `filrouge settings auto_capture true`.")
     if not projects.is_capture_enabled(scene.cwd, scene.environ):
         return note(f"nothing is captured here: {PROJECT_FILE} switches it off", f"See {find_project_file(scene.cwd)}.")
-    if hook.is_disabled(hook.settings_of(scene.home), projects.find_names(scene.cwd, scene.environ)):
+    if hook_input.is_disabled(hook_input.settings_of(scene.home), projects.find_names(scene.cwd, scene.environ)):
         return note("nothing is captured in this project", "See `filrouge settings disabled_projects`.")
     return ok("capture is on")
 
