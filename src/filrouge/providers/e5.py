@@ -1279,11 +1279,11 @@ class OnnxE5(LazyE5["_Model"]):
         """The vector for "this prompt needs nothing"."""
         return no_need_vector()
 
-    def prompt_need_vector(self, text: str) -> Vector:
-        """Return the vector of what a prompt needs, to be compared with the vectors of `need_vectors`."""
+    def prompt_vectors(self, text: str) -> tuple[Vector, Vector]:
+        """Return the vectors of a prompt: that of `query`, and that of what it needs, for those of `need_vectors`."""
         model = self._load_once()
         with self._queue.question():
-            return model.prompt_need("query: " + text)
+            return model.prompt("query: " + text)
 
     @property
     def need_revision(self) -> str:
@@ -1291,7 +1291,7 @@ class OnnxE5(LazyE5["_Model"]):
         return f"{REVISION}/{need_changes_revision()}"
 
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
-        """Return the need vectors of statements, which are matched against `prompt_need_vector`."""
+        """Return the need vectors of statements, which are matched against `prompt_vectors`."""
         return self._load_once().need_vectors(statements, self._queue.wait)
 
 
@@ -1355,8 +1355,20 @@ class _Model:
     def question(self, text: str) -> Vector:
         return self._embed([text], self._run, _no_wait, None)[0]
 
-    def prompt_need(self, text: str) -> Vector:
-        return self._embed([text], self._run_need, _no_wait, None)[0]
+    def prompt(self, text: str) -> tuple[Vector, Vector]:
+        """Return the vector of a question and that of what it needs; the lower layers run once for both."""
+        needs = list[Vectors]()
+
+        def run(batch: list[list[int]]) -> Vectors:
+            lengths, words = self._look_up_words(batch)
+            states, halfway = self._network.run([STATES, HALFWAY], {WORDS: words, LENGTHS: lengths})
+            [upper_states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
+            needs.append(_means(upper_states, lengths))
+            return _means(states, lengths)
+
+        question = self._embed([text], run, _no_wait, None)[0]
+        made = iter(needs)  # the batches come in the same order again
+        return question, self._embed([text], lambda _: next(made), _no_wait, None)[0]
 
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
         return self._embed(texts, self._run, before, self._pool)
@@ -1397,13 +1409,8 @@ class _Model:
         [states] = self._network.run([STATES], {WORDS: words, LENGTHS: lengths})
         return _means(states, lengths)
 
-    def _run_need(self, batch: list[list[int]]) -> Vectors:
-        """Return the same from the changed upper layers, which are trained for what prompts need."""
-        lengths, states = self._upper_states(batch)
-        return _means(states, lengths)
-
     def _upper_states(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
-        """Return the number of tokens of each part, and the hidden states of the changed upper layers."""
+        """Return the number of tokens of each part, and the hidden states of the upper layers that learned needs."""
         lengths, words = self._look_up_words(batch)
         [halfway] = self._network.run([HALFWAY], {WORDS: words, LENGTHS: lengths})
         [states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})

@@ -258,18 +258,20 @@ class CachingEmbedder:
         """The vector for "this prompt needs nothing"; None if the wrapped embedder has no model for need."""
         return self._embedder.no_need_vector if isinstance(self._embedder, PromptEmbedder) else None
 
-    def prompt_need_vector(self, text: str) -> Vector | None:
-        """Return the vector of what a prompt needs; None if the wrapped embedder has no model for need."""
+    def prompt_vectors(self, text: str) -> tuple[Vector, Vector] | None:
+        """Return the vectors of a prompt as a question and of what it needs; None if there is no model for need."""
         if not isinstance(self._embedder, PromptEmbedder):
             return None
-        key = _digest("seek", text)
-        cached, generation = self._look_up([key])
-        if key in cached:
-            return cached[key].copy()
-        vector = self._embedder.prompt_need_vector(text)
-        if vector is not None:
-            self._store({key: vector}, generation)
-        return vector
+        keys = [_digest("query", text), _digest("need", text)]
+        cached, generation = self._look_up(keys)
+        if len(cached) < len(keys):
+            vectors = self._embedder.prompt_vectors(text)
+            if vectors is None:
+                return None
+            cached = dict(zip(keys, vectors, strict=True))
+            self._store(cached, generation)
+        question, need = (cached[key].copy() for key in keys)
+        return question, need
 
     @property
     def need_revision(self) -> str:

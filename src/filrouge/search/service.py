@@ -86,12 +86,14 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
 def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     vectors = parts.vectors
     words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
-    vector, notices = vectors.question(question.text) if question.mode != "text" else (None, ())
+    uses_vectors = question.mode != "text"
+    need = vectors.need(question.text) if question.by_need and uses_vectors else None
+    vector, notices = vectors.question(question.text) if uses_vectors else (None, ())
+    prompt_need = need if vector is not None else None
     store = parts.memories(tx)
     retriever = retriever_for(parts, tx, "memory", _scope_of(question), question.filters, words.searched)
     lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
     cosines = retriever.by_meaning(vectors, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
-    prompt_need = vectors.need(question.text) if question.by_need and vector is not None else None
     nearest_need = retriever.by_meaning(vectors, prompt_need.vector, CANDIDATES_PER_RETRIEVER) if prompt_need else {}
     found = store.some(list({**lexical, **cosines, **nearest_need}))
     is_filtered = question.filters.narrow

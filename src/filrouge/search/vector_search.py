@@ -92,15 +92,20 @@ class VectorSearch:
             return None, (NOTICE_NO_EMBEDDER,)
 
     def need(self, text: str) -> Need | None:
-        """Return what a prompt needs; None if the embedder has no model for that, or does not answer in time."""
+        """Return what a prompt needs; None if the embedder has no model for that, or does not answer in time.
+
+        The embedder makes the vector of the question in the same run, so ask this first where both are wanted.
+        """
         if not self.ready.is_set() or not isinstance(self.embedder, PromptEmbedder):
             return None
         try:
-            vector = self._in_time(self.embedder.prompt_need_vector, text)
+            vectors = self._in_time(self.embedder.prompt_vectors, text)
         except (TimeoutError, EmbedderUnavailable):
             return None
         nothing = self.embedder.no_need_vector
-        return None if vector is None or nothing is None else Need(vector=vector, nothing=float(nothing @ vector))
+        if vectors is None or nothing is None:
+            return None
+        return Need(vector=vectors[1], nothing=float(nothing @ vectors[1]))
 
     def _in_time(self, make: Callable[[str], _Result], text: str) -> _Result:
         """Return `make(text)` if it is done by `until`; a model that is loading or busy is not waited for.

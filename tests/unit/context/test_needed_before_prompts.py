@@ -35,9 +35,10 @@ class Learned(StableHash):
     def no_need_vector(self) -> Vector:
         return np.asarray(self.query(UNHEARD_OF))
 
-    def prompt_need_vector(self, text: str) -> Vector:
+    def prompt_vectors(self, text: str) -> tuple[Vector, Vector]:
         needed = [words for word, words in NEEDED.items() if word in text]
-        return self.query(needed[0]) if needed else -np.asarray(self.query(text))
+        question = self.query(text)
+        return question, self.query(needed[0]) if needed else -np.asarray(question)
 
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
         return self.passages([text for _, text in statements])
