@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from filrouge.capture.models import Turn
@@ -79,6 +80,10 @@ class _SentenceReading:
     is_silent: bool
 
 
+#: Texts of at most this length are read once, as long as they are among the last ones.
+_MAX_CACHED_CHARS: Final = 2000
+
+
 def extract(turn: Turn, *, with_claims: bool = True) -> tuple[Statement, ...]:
     """Return the statements of a turn, in the order of the text; without `with_claims`, no claims made in passing."""
     return statements_of(turn.text, with_claims=with_claims) if is_own_prompt(turn) else ()
@@ -86,6 +91,10 @@ def extract(turn: Turn, *, with_claims: bool = True) -> tuple[Statement, ...]:
 
 def statements_of(text: str, *, with_claims: bool = True) -> tuple[Statement, ...]:
     """Return the statements of a text in its author's own words; quoted and pasted text states nothing."""
+    return (_cached_statements if len(text) <= _MAX_CACHED_CHARS else _statements)(text, with_claims)
+
+
+def _statements(text: str, with_claims: bool) -> tuple[Statement, ...]:
     readings = [reading for sentence in split(own_words(blank_masks(text))) for reading in _read_sentence(sentence)]
     statements: list[Statement] = []
     index = 0
@@ -105,6 +114,10 @@ def statements_of(text: str, *, with_claims: bool = True) -> tuple[Statement, ..
             before = _sentence_before(readings, index - len(group))
             statements.extend(claim_statements(group[0].sentence, before))
     return without_masked(statements[:MAX_STATEMENTS], text)
+
+
+# What arrives late is compared with what was said later, as the turn of each said it.
+_cached_statements = lru_cache(maxsize=1024)(_statements)
 
 
 def _sentence_before(readings: list[_SentenceReading], index: int) -> str:

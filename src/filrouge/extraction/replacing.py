@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -130,6 +131,18 @@ def _standardised(cosines: Sequence[float]) -> list[float]:
     return [float(value) for value in (values - values.mean()) / (values.std() + 0.01)]
 
 
+def is_most_likely(new: ComparedText, candidates: Sequence[ReplaceCandidate], threshold: float) -> float | None:
+    """Return the probability that the first candidate is replaced; None below `threshold`, or where another is it."""
+    near = nearest_candidates(candidates)
+    rarity = rarities([candidates[index].compared.text for index, _ in near])
+    relation = next((relation for index, relation in near if index == 0), None)
+    probability = chance(new, candidates[0].compared, relation, rarity) if relation else 0.0
+    if probability < threshold:  # mostly, so that the others need no look
+        return None
+    others = (chance(new, candidates[index].compared, relation, rarity) for index, relation in near if index)
+    return probability if all(other <= probability for other in others) else None
+
+
 def find_most_likely(new: ComparedText, candidates: Sequence[ReplaceCandidate]) -> tuple[int, float]:
     """Return the index of the candidate that is most likely replaced, and the probability; there is at least one."""
     near = nearest_candidates(candidates)
@@ -146,9 +159,37 @@ def chance(new: ComparedText, old: ComparedText, relation: Relation, rarity: Map
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """What of a text alone is compared.
+
+    Attributes:
+        words: its content words.
+        digits, names, measured: the numbers, the names within sentences, and the kinds of measures in it.
+        says_change: whether it has a word of change.
+    """
+
+    words: frozenset[str]
+    digits: frozenset[str]
+    names: frozenset[str]
+    measured: frozenset[str]
+    says_change: bool
+
+
+@lru_cache(maxsize=4096)
+def _signs_of(text: str) -> _Signs:
+    return _Signs(
+        words=frozenset(content(text)),
+        digits=frozenset(_DIGITS.findall(text)),
+        names=frozenset(_MID_SENTENCE_NAME.findall(text)),
+        measured=frozenset(measure.kind for measure in measures(text)),
+        says_change=_CHANGE.search(fold(text)) is not None,
+    )
+
+
 def rarities(texts: Sequence[str]) -> dict[str, float]:
     """Return the rarity of each word among these texts: ln(1 + n / occurrences)."""
-    often = Counter(word for text in texts for word in set(content(text)))
+    often = Counter(word for text in texts for word in _signs_of(text).words)
     return {word: math.log(1 + len(texts) / number) for word, number in often.items()}
 
 
@@ -156,12 +197,12 @@ def pair_features(
     new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the features of a pair, by name."""
-    mine, theirs = frozenset(content(new.text)), frozenset(content(old.text))
+    signs, old_signs = _signs_of(new.text), _signs_of(old.text)
+    mine, theirs = signs.words, old_signs.words
     shared = mine & theirs
     weights = [rarity.get(word, 1.0) for word in shared]
-    digits, old_digits = frozenset(_DIGITS.findall(new.text)), frozenset(_DIGITS.findall(old.text))
-    names, old_names = frozenset(_MID_SENTENCE_NAME.findall(new.text)), frozenset(_MID_SENTENCE_NAME.findall(old.text))
-    measured, old_measured = ({measure.kind for measure in measures(text)} for text in (new.text, old.text))
+    digits, old_digits = signs.digits, old_signs.digits
+    names, old_names = signs.names, old_signs.names
     my_profile, their_profile = profile(new.text), profile(old.text)
     named = {word for phrase in new.corrects for word in content(phrase)}
     return {
@@ -185,8 +226,8 @@ def pair_features(
         "other number": float(bool(digits - old_digits) and bool(old_digits - digits)),
         "same name": float(bool(names & old_names)),
         "other name": float(bool(names - old_names) and bool(old_names - names)),
-        "same measure": float(bool(measured & old_measured)),
-        "change": float(_CHANGE.search(fold(new.text)) is not None),
+        "same measure": float(bool(signs.measured & old_signs.measured)),
+        "change": float(signs.says_change),
         "correction": float(new.is_correction),
         "names the old": len(named & theirs) / len(named) if named else 0.0,
         "same kind": float(new.kind == old.kind),

@@ -590,9 +590,8 @@ def _compared_memories(tx: Tx, vector_search: VectorSearch, memories: Sequence[M
     }
 
 
-def _most_likely_replaced(new: _Compared, olds: Sequence[_Compared]) -> tuple[int, float]:
-    """Return the index of what `new` most likely replaces, and the probability; there is at least one."""
-    candidates = [
+def _candidates(new: _Compared, olds: Sequence[_Compared]) -> list[replacing.ReplaceCandidate]:
+    return [
         replacing.ReplaceCandidate(
             compared=old.compared,
             similarity=float((old.vectors @ new.vectors[0]).max()),
@@ -602,7 +601,6 @@ def _most_likely_replaced(new: _Compared, olds: Sequence[_Compared]) -> tuple[in
         )
         for old in olds
     ]
-    return replacing.find_most_likely(new.compared, candidates)
 
 
 def _find_likely_replaced(
@@ -612,7 +610,8 @@ def _find_likely_replaced(
     olds = [memory for memory in earlier if memory.id in known]
     if new is None or not olds:
         return None, 0.0
-    index, probability = _most_likely_replaced(new, [known[memory.id] for memory in olds])
+    candidates = _candidates(new, [known[memory.id] for memory in olds])
+    index, probability = replacing.find_most_likely(new.compared, candidates)
     return olds[index], probability
 
 
@@ -631,8 +630,10 @@ def _find_likely_replacing(
         if later_statement.memory.id not in known or later_statement.memory.state != "live":
             continue
         new = replace(known[later_statement.memory.id], compared=_compared_text(later_statement.statement))
-        index, probability = _most_likely_replaced(new, [old, *others])
-        if index == 0 and probability >= replacing.REPLACE_THRESHOLD:
+        probability = replacing.is_most_likely(
+            new.compared, _candidates(new, [old, *others]), replacing.REPLACE_THRESHOLD
+        )
+        if probability is not None:
             reason = _reason(probability)
             decision = Update(statement=later_statement.statement, old_ids=(turn.id,), reason=reason)
             return Superseded(by=later_statement, decision=decision)
