@@ -9,6 +9,7 @@ the hooks bring, as it does in use. Every payload is new, so no hook gets away w
 
     python bench/hook.py                                    # 200 rounds on 10,000 memories
     python bench/hook.py --runs 50 --memories 1000 --check  # exit 1 when a gate is missed
+    PYTHONPATH=CHECKOUT/src python bench/hook.py            # the hook of another checkout
 
 Gates: the median of every capture hook <= 60 ms; the 99th percentile of the prompt hook <= 250 ms; and the
 prompt hook recalls, since one that never injects anything is fast for the wrong reason.
@@ -25,6 +26,7 @@ import platform
 import random
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -82,14 +84,19 @@ class Case:
 
 @dataclass(kw_only=True)
 class Measured:
-    """The times of one case, in milliseconds, and how often it printed something."""
+    """The times and the processor times of one case, in milliseconds, and how often it printed something."""
 
     times: list[float] = field(default_factory=list[float])
+    processor: list[float] = field(default_factory=list[float])
     answers: int = 0
 
     def percentile(self, share: float) -> float:
         """The smallest time that `share` of all runs did not exceed."""
         return sorted(self.times)[max(0, math.ceil(share * len(self.times)) - 1)]
+
+    def median_processor(self) -> float:
+        """The median processor time."""
+        return statistics.median(self.processor)
 
 
 def cases(cwd: str) -> list[Case]:
@@ -144,8 +151,8 @@ def cases(cwd: str) -> list[Case]:
     ]
 
 
-def run_once(case: Case, env: dict[str, str], files: str) -> tuple[float, bool]:
-    """Start one process and wait for its end: milliseconds, and whether it printed something.
+def run_once(case: Case, env: dict[str, str], files: str) -> tuple[float, float, bool]:
+    """Start one process and wait for its end: milliseconds, those of processor time, and whether it printed something.
 
     Its input is a file and so is its output: nothing of this process's own work is in the time.
     """
@@ -159,12 +166,12 @@ def run_once(case: Case, env: dict[str, str], files: str) -> tuple[float, bool]:
     )
     begun = time.perf_counter()
     pid = os.posix_spawn(case.command[0], case.command, env, file_actions=streams)
-    _, status = os.waitpid(pid, 0)
+    _, status, used = os.wait4(pid, 0)
     taken = (time.perf_counter() - begun) * 1000
     if os.waitstatus_to_exitcode(status):
         with open(printed, encoding="utf-8", errors="replace") as file:
             raise SystemExit(f"{case.name}: exit {os.waitstatus_to_exitcode(status)}\n{file.read()}")
-    return taken, os.path.getsize(printed) > 0
+    return taken, (used.ru_utime + used.ru_stime) * 1000, os.path.getsize(printed) > 0
 
 
 def measure(todo: Sequence[Case], runs: int, env: dict[str, str], files: str) -> dict[str, Measured]:
@@ -173,9 +180,10 @@ def measure(todo: Sequence[Case], runs: int, env: dict[str, str], files: str) ->
     order = random.Random(11)
     for number in range(-WARM_UP, runs):
         for case in order.sample(todo, len(todo)):
-            taken, answered = run_once(case, env, files)
+            taken, processor, answered = run_once(case, env, files)
             if number >= 0:
                 found[case.name].times.append(taken)
+                found[case.name].processor.append(processor)
                 found[case.name].answers += answered
     return found
 
@@ -267,13 +275,13 @@ def table(todo: Sequence[Case], found: dict[str, Measured]) -> str:
     """The times as Markdown."""
     bare = found["python -c pass"].percentile(0.5)
     lines = [
-        "| process | kind | n | p50 ms | p95 ms | p99 ms | max ms | p50 / bare | answered |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| process | kind | n | p50 ms | p95 ms | p99 ms | max ms | p50 / bare | processor ms | answered |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for case in todo:
         it = found[case.name]
         p50, p95, p99, top = (it.percentile(share) for share in (0.5, 0.95, 0.99, 1.0))
-        times = f"{p50:.1f} | {p95:.1f} | {p99:.1f} | {top:.1f} | {p50 / bare:.2f}"
+        times = f"{p50:.1f} | {p95:.1f} | {p99:.1f} | {top:.1f} | {p50 / bare:.2f} | {it.median_processor():.1f}"
         lines.append(f"| {case.name} | {case.group} | {len(it.times)} | {times} | {it.answers} |")
     return "\n".join(lines)
 
@@ -301,6 +309,7 @@ def report(
             "p99_ms": round(it.percentile(0.99), 3),
             "max_ms": round(it.percentile(1.0), 3),
             "ratio_to_bare": round(it.percentile(0.5) / bare, 3),
+            "processor_p50_ms": round(it.median_processor(), 3),
             "answered": it.answers,
             "times_ms": [round(time_ms, 3) for time_ms in it.times],
         }

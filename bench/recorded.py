@@ -21,6 +21,7 @@ from typing import Any
 
 from filrouge.cli import client, hook
 from filrouge.daemon import process
+from filrouge.daemon.handover import Input
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +99,7 @@ def _play(folder: Path, label: str) -> None:
         payload = json.loads(line)
         if payload["session_id"] == session["session_id"]:
             told = json.dumps(payload | {"transcript_path": str(folder / session["file"])}).encode()
-            hook.run(["--host", folder.name], lambda told=told: told, lambda _: None, os.environ)
+            hook.run(["--host", folder.name], Input(told), lambda _: None, os.environ)
 
 
 def _says(item: dict[str, Any], memories: list[dict[str, Any]]) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 from filrouge.capture.repository import SAME_PROMPT_SECONDS
 from filrouge.cli import client, hook
 from filrouge.core.clock import SystemClock
+from filrouge.daemon.handover import Input
 from filrouge.hosts.project import find_names as project_names
 
 RECORDINGS = Path(__file__).parent.parent / "fixtures" / "hosts"
@@ -80,7 +81,7 @@ def _told(answer: bytes) -> str:
 def run_hook(host: str, payload: dict[str, Any]) -> bytes:
     """One hook call, in this process; what it would have printed."""
     lines: list[bytes] = []
-    hook.run(["--host", host], lambda: json.dumps(payload).encode(), lines.append, os.environ)
+    hook.run(["--host", host], Input(json.dumps(payload).encode()), lines.append, os.environ)
     return b"".join(lines)
 
 

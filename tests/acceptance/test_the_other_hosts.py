@@ -18,6 +18,7 @@ import pytest
 
 from filrouge.cli import client, hook
 from filrouge.daemon import process
+from filrouge.daemon.handover import Input
 
 SAMPLES = Path(__file__).parent.parent / "fixtures" / "hosts" / "samples"
 FILES = ("gemini-cli", "cursor", "vscode", "openclaw")
@@ -37,7 +38,7 @@ def told(payload: dict[str, Any], host: str = "") -> dict[str, Any]:
     """What one hook call prints for that payload; an empty object for nothing."""
     lines: list[bytes] = []
     argv = ["--host", host] if host else []
-    assert hook.run(argv, lambda: json.dumps(payload).encode(), lines.append, os.environ) == 0
+    assert hook.run(argv, Input(json.dumps(payload).encode()), lines.append, os.environ) == 0
     return json.loads(b"".join(lines) or b"{}")
 
 

@@ -19,7 +19,7 @@ from filrouge.capture import inbox
 from filrouge.core import paths as places
 from filrouge.core.errors import CannotWrite
 from filrouge.erasure.tombstones import HomeKey, Tombstone, TombstoneFile
-from filrouge.hosts import hook_input as hook_output
+from filrouge.hosts import hook_input
 from filrouge.notes import vault
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 
@@ -104,7 +104,7 @@ def test_a_hook_neither_spools_through_a_link_nor_reads_settings_through_one(hom
     assert list(target.iterdir()) == []
     target.rmdir()
     planted(home, places.HOOK_SETTINGS)
-    assert hook_output.settings_of(home).auto_capture
+    assert hook_input.settings_of(home).auto_capture
 
 
 def test_a_spool_file_that_is_a_link_is_not_read(home: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from filrouge import hosts
 from filrouge.capture.events import Event
 from filrouge.capture.models import is_own_tool, source_of_tool
-from filrouge.cli import hook as hook_output
+from filrouge.hosts import hook_input
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "hosts" / "samples"
 FILES = {"gemini": "gemini-cli", "cursor": "cursor", "vscode": "vscode", "openclaw": "openclaw"}
@@ -238,7 +238,7 @@ PRINTED: dict[tuple[str, str], Any] = {
 @pytest.mark.parametrize("host", hosts.HOSTS)
 @pytest.mark.parametrize("kind", ["session_start", "prompt", "reply", "tools", "session_end"])
 def test_a_context_is_printed_in_the_host_s_own_form_and_only_where_it_takes_one(host: str, kind: str) -> None:
-    line = hook_output.line(hosts.HOSTS[host], kind, "known")
+    line = hook_input.line(hosts.HOSTS[host], kind, "known")
     if kind not in hosts.HOSTS[host].INJECTS:
         assert line == b""
         return
