@@ -351,6 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     home = os.path.join(place, "memory")
     env = {
         "PATH": os.environ.get("PATH", os.defpath),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "HOME": place,
         "LANG": "C.UTF-8",
         "FILROUGE_HOME": home,

@@ -1,6 +1,6 @@
 """An event: what a host reported, in Filrouge's own format, cut to size and without Filrouge's own output.
 
-The hook process turns a host's JSON into one `Event` and sends it to the daemon or writes it to the spool. Nothing else
+A hook's JSON becomes one `Event`, in the daemon or, where there is none to do so, in the hook process. Nothing else
 crosses that boundary, so the JSON form is versioned. The hook imports this module: `Event` is a NamedTuple, because
 importing `dataclasses` costs 9 ms there.
 

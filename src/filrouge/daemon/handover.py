@@ -39,13 +39,13 @@ FAILED: Final = b"!"
 MAX_BYTES: Final = 128 * 1024
 #: The variables of a hook's environment that are handed over: all that reading an input looks at.
 VARIABLES: Final = (
-    b"CLAUDECODE",
-    b"CLAUDE_PROJECT_DIR",
-    b"CODEX_HOME",
-    b"GEMINI_SESSION_ID",
-    b"GEMINI_CWD",
-    b"GEMINI_PROJECT_DIR",
-    b"FILROUGE_AUTO_CAPTURE",
+    "CLAUDECODE",
+    "CLAUDE_PROJECT_DIR",
+    "CODEX_HOME",
+    "GEMINI_SESSION_ID",
+    "GEMINI_CWD",
+    "GEMINI_PROJECT_DIR",
+    "FILROUGE_AUTO_CAPTURE",
 )
 #: Where one of these is set, the hook has nothing to hand over, or the daemon is elsewhere.
 _LONG_WAY_VARIABLES: Final = ("FILROUGE_URL", "FILROUGE_DISABLED", "FILROUGE_INTERNAL")
@@ -119,7 +119,7 @@ def hand_over(argv: Sequence[str], environ: Mapping[str, str]) -> Input | None:
         return given
     directory = paths.home(environ)
     try:
-        line, recall = _ask(paths.socket_path(directory), host, given)
+        line, recall = _ask(paths.socket_path(directory), host, given, environ)
     except _NoAnswer as problem:
         given.is_tried = problem.is_late
         return given
@@ -128,7 +128,7 @@ def hand_over(argv: Sequence[str], environ: Mapping[str, str]) -> Input | None:
     return None
 
 
-def _ask(path: str, host: str, given: Input) -> tuple[bytes, bytes]:
+def _ask(path: str, host: str, given: Input, environ: Mapping[str, str]) -> tuple[bytes, bytes]:
     """Return the line to print and the id of its recall; both may be empty.
 
     Raises:
@@ -146,7 +146,7 @@ def _ask(path: str, host: str, given: Input) -> tuple[bytes, bytes]:
         except OSError as error:
             raise _NoAnswer(is_late=isinstance(error, TimeoutError)) from None
         try:
-            connection.sendall(encode(host, given))
+            connection.sendall(encode(host, given, environ))
             return _read_answer(connection, deadline)
         except (OSError, ValueError):
             raise _NoAnswer(is_late=True) from None
@@ -154,16 +154,15 @@ def _ask(path: str, host: str, given: Input) -> tuple[bytes, bytes]:
         connection.close()
 
 
-def encode(host: str, given: Input) -> bytes:
+def encode(host: str, given: Input, environ: Mapping[str, str]) -> bytes:
     """Return the request: fields that each end with a NUL, one more NUL, and the bytes of stdin."""
-    variables = os.environb
     fields = [
         b"version=" + __version__.encode("ascii"),
         b"host=" + os.fsencode(host),
         b"at=" + repr(given.at).encode(),
         b"seed=" + given.seed.hex().encode(),
         b"files=" + mount_namespace(),
-        *(b"env:" + name + b"=" + variables[name] for name in VARIABLES if name in variables),
+        *(os.fsencode(f"env:{name}={environ[name]}") for name in VARIABLES if name in environ),
     ]
     body = b"\0".join(fields) + b"\0\0" + given.raw
     # HTTP/1.0: the answer ends with the connection, and is never sent in chunks.

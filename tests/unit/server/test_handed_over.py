@@ -56,7 +56,7 @@ def asked(body: bytes, home: str) -> bytes:
 
 
 def body_of(given: Input, host: str = "") -> bytes:
-    return encode(host, given).partition(b"\r\n\r\n")[2]
+    return encode(host, given, os.environ).partition(b"\r\n\r\n")[2]
 
 
 @pytest.mark.parametrize("payload", [PROMPT, START])
@@ -228,7 +228,7 @@ def test_every_variable_that_reading_an_input_looks_at_is_handed_over(tmp_path: 
         for name in ("", *hosts.HOSTS):
             read_input(raw, host=name, directory=str(tmp_path), environ=environ, at=1.0, seed=b"0" * 10)
     assert "CLAUDE_PROJECT_DIR" in environ.names
-    assert environ.names <= {os.fsdecode(name) for name in VARIABLES}
+    assert environ.names <= set(VARIABLES)
 
 
 def test_a_hook_that_may_print_something_is_known_by_its_input(tmp_path: Path) -> None:
