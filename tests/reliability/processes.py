@@ -31,7 +31,7 @@ from filrouge.capture import repository as turn_repository
 from filrouge.capture.repository import Events
 from filrouge.core import paths as places
 from filrouge.core.errors import DaemonUnavailable
-from filrouge.daemon import client
+from filrouge.daemon import client, handover
 from filrouge.memories import repository
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.sqlite import Database
@@ -389,7 +389,7 @@ def _forge() -> Forge:
 
 
 class Stub:
-    """Somebody else at the daemon's socket, of a version of its own. Takes every event, and remembers the paths."""
+    """A daemon of another version: takes every event, but no input as it came, and remembers the paths."""
 
     def __init__(self, home: str, version: str) -> None:
         places.make_private(home)
@@ -416,9 +416,14 @@ class Stub:
                 return
             with connection, suppress(OSError):
                 raw = connection.recv(1 << 20)
+                if not raw:  # a look whether anybody listens
+                    continue
                 self.heard.append(raw.split(b" ", 2)[1].decode())
+                status = "404 Not Found" if self.heard[-1] == handover.PATH else "200 OK"
                 body = b'{"accepted":1,"duplicates":0,"context":"","status":"healthy"}'
-                head = f"HTTP/1.1 200 OK\r\nX-Filrouge-Version: {self._version}\r\nContent-Length: {len(body)}\r\n\r\n"
+                head = (
+                    f"HTTP/1.1 {status}\r\nX-Filrouge-Version: {self._version}\r\nContent-Length: {len(body)}\r\n\r\n"
+                )
                 connection.sendall(head.encode() + body)
 
 

@@ -222,7 +222,7 @@ def test_an_older_hook_is_served_by_a_newer_daemon(home: str) -> None:
     try:
         ended = hook(home, prompt(home, "s", "p1", SAID))
         assert (ended.code, ended.err) == (0, "")
-        assert newer.heard == ["/hooks/events"]
+        assert newer.heard == ["/hooks/input", "/hooks/events"]
         assert spooled(home) == []
         assert lock_holder(home) == 0
     finally:
