@@ -12,7 +12,7 @@ from filrouge.core.protocols import Vector, Vectors
 from filrouge.memories.changes import remember
 from filrouge.providers.hashing import StableHash
 from filrouge.runtime.services import Parts
-from filrouge.testing import running
+from filrouge.testing import idle, running
 from tests.unit.context.test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown
 
 UNHEARD_OF = "quixotic zephyr"
@@ -53,6 +53,7 @@ def parts(tmp_path: Path) -> Generator[Parts]:
 def known(parts: Parts, *facts: str) -> None:
     for fact in facts:
         remember(parts, fact, names=SHOP, scope="project", host="cli")
+    idle(parts)  # a job makes the vectors of what is remembered by hand
 
 
 OTHERS = (
