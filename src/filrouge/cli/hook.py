@@ -32,10 +32,12 @@ from filrouge.core.errors import DaemonUnavailable
 from filrouge.daemon import client
 from filrouge.daemon.handover import (
     CAPTURE_SECONDS,
+    DELIVERED_PATH,
     HARD_STOP_SECONDS,
     MAX_FIRST_BYTE_SECONDS,
     SLOW_START_SECONDS,
     Input,
+    confirm,
     host_named,
     write_stdout,
 )
@@ -363,12 +365,11 @@ def _send_events(
 
 def _acknowledge(environ: Mapping[str, str], recall: str) -> None:
     """Notify the daemon that the context of this recall was printed."""
-    body = {"recall": recall}
     with suppress(DaemonUnavailable), _alarm:
         if client.is_remote(environ):
-            client.send("", environ, "POST", "/hooks/delivered", body, CAPTURE_SECONDS)
+            client.send("", environ, "POST", DELIVERED_PATH, {"recall": recall}, CAPTURE_SECONDS)
         else:
-            client.notify(paths.home(environ), "/hooks/delivered", body)
+            confirm(paths.home(environ), recall.encode())
 
 
 def _count_loss(environ: Mapping[str, str], reason: inbox.Reason, number: int = 1) -> None:

@@ -23,6 +23,7 @@ from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import FAILURE, is_own_socket, make_private, socket_path
 from filrouge.daemon import starting
+from filrouge.daemon.handover import headers_of
 from filrouge.daemon.reply import MAX_ANSWER_BYTES, VERSION_HEADER, Reply, is_newer, parse_reply
 from filrouge.daemon.starting import spawn
 
@@ -112,22 +113,6 @@ def streamed(directory: str, environ: Mapping[str, str], path: str, *, timeout: 
     """
     remote = importlib.import_module("filrouge.daemon.remote")
     return remote.streamed(directory, environ.get(URL, "").strip(), environ.get(API_KEY, "").strip(), path, timeout)
-
-
-def notify(directory: str, path: str, body: dict[str, Any], timeout: float = 0.1) -> None:
-    """Post to the home's daemon without waiting for the answer.
-
-    Raises:
-        DaemonUnavailable: no daemon listens, or the message was not sent in time.
-    """
-    address = verified_socket(directory)
-    try:
-        with closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as connection:
-            connection.settimeout(timeout)
-            connection.connect(address)
-            connection.sendall(encode_request("POST", path, body))
-    except OSError as error:
-        raise DaemonUnavailable from error
 
 
 def is_remote(environ: Mapping[str, str]) -> bool:
@@ -254,7 +239,7 @@ def answer_length(raw: bytes | bytearray) -> int:
     if len(raw) > MAX_ANSWER_BYTES:
         raise ValueError("the answer is too long")
     end = raw.find(b"\r\n\r\n")
-    length = _headers(bytes(raw[:end])).get("content-length") if end >= 0 else None
+    length = headers_of(bytes(raw[:end])).get("content-length") if end >= 0 else None
     return end + 4 + int(length) if length is not None else -1
 
 
@@ -276,12 +261,6 @@ def _read_answer(connection: _socket.socket, deadline: float, on_answer: Callabl
     return bytes(raw)
 
 
-def _headers(head: bytes) -> dict[str, str]:
-    lines = head.decode("latin-1").split("\r\n")[1:]
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip().lower(): value.strip() for name, _, value in pairs}
-
-
 def parse_answer(raw: bytes) -> Reply:
     """Parse the bytes of an answer.
 
@@ -293,7 +272,7 @@ def parse_answer(raw: bytes) -> Reply:
     status_line = head.split(b"\r\n", 1)[0].split()
     if not separator or len(status_line) < 2 or not status_line[0].startswith(b"HTTP/1."):
         raise ValueError("not an HTTP answer")
-    headers = _headers(head)
+    headers = headers_of(head)
     if headers.get("transfer-encoding", "").lower() == "chunked":
         content = _decode_chunks(content)
     return parse_reply(int(status_line[1]), headers.get(VERSION_HEADER, ""), content)

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
     from filrouge.capture.inbox import Reason
 
-#: The route, and the header of its answer with the seconds to wait for the rest once it began.
+#: The routes for an input and for the confirmation of what was printed, and the header of an answer with the seconds to
+#: wait for the rest once it began.
 PATH: Final = "/hooks/input"
+DELIVERED_PATH: Final = "/hooks/delivered"
 WAIT_HEADER: Final = "x-filrouge-wait"
 #: Ends the body of an answer that began before the daemon failed; the hook then goes the long way.
 FAILED: Final = b"!"
@@ -48,7 +50,7 @@ VARIABLES: Final = (
     "FILROUGE_AUTO_CAPTURE",
 )
 #: Where one of these is set, the hook has nothing to hand over, or the daemon is elsewhere.
-_LONG_WAY_VARIABLES: Final = ("FILROUGE_URL", "FILROUGE_DISABLED", "FILROUGE_INTERNAL")
+LONG_WAY_VARIABLES: Final = ("FILROUGE_URL", "FILROUGE_DISABLED", "FILROUGE_INTERNAL")
 #: Names in the input of hooks whose host may accept context, and a host whose inputs hold no name. Such a hook waits
 #: longer for an answer to begin.
 ASKING: Final = (
@@ -113,7 +115,7 @@ def hand_over(argv: Sequence[str], environ: Mapping[str, str]) -> Input | None:
         or not given.raw.strip()
         or len(given.raw) > MAX_BYTES
         or age >= SLOW_START_SECONDS
-        or any(environ.get(name) for name in _LONG_WAY_VARIABLES)
+        or any(environ.get(name) for name in LONG_WAY_VARIABLES)
     )
     if takes_long_way:
         return given
@@ -124,7 +126,7 @@ def hand_over(argv: Sequence[str], environ: Mapping[str, str]) -> Input | None:
         given.is_tried = problem.is_late
         return given
     if line and write_stdout(line + b"\n") and recall:
-        _confirm(directory, recall)
+        confirm(directory, recall)
     return None
 
 
@@ -224,22 +226,29 @@ def _read_answer(connection: _socket.socket, deadline: float) -> tuple[bytes, by
 
 
 def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
-    first, *lines = head.decode("latin-1").split("\r\n")
-    pairs = (line.partition(":") for line in lines)
-    return int(first.split()[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return int(head.split()[1]), headers_of(head)
 
 
-def _confirm(directory: str, recall: bytes) -> None:
+def headers_of(head: bytes) -> dict[str, str]:
+    """Return the headers of an answer, with their names in lower case."""
+    pairs = (line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:])
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def confirm(directory: str, recall: bytes) -> None:
     """Tell the daemon that the context of this recall was printed; nobody waits for its answer."""
     body = b'{"recall":"' + recall + b'"}'
     head = (
-        "POST /hooks/delivered HTTP/1.1\r\nHost: filrouge\r\nConnection: close\r\n"
+        f"POST {DELIVERED_PATH} HTTP/1.1\r\nHost: filrouge\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
+    path = paths.socket_path(directory)
+    if not paths.is_own_socket(path):
+        return
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.settimeout(0.1)
-        connection.connect(paths.socket_path(directory))
+        connection.connect(path)
         connection.sendall(head.encode("ascii") + body)
     except OSError:  # the recall stays logged as late
         return

@@ -160,7 +160,7 @@ def chance(new: ComparedText, old: ComparedText, relation: Relation, rarity: Map
 
 
 @dataclass(frozen=True, slots=True)
-class _Signs:
+class _TextFeatures:
     """What of a text alone is compared.
 
     Attributes:
@@ -177,8 +177,8 @@ class _Signs:
 
 
 @lru_cache(maxsize=4096)
-def _signs_of(text: str) -> _Signs:
-    return _Signs(
+def _features_of(text: str) -> _TextFeatures:
+    return _TextFeatures(
         words=frozenset(content(text)),
         digits=frozenset(_DIGITS.findall(text)),
         names=frozenset(_MID_SENTENCE_NAME.findall(text)),
@@ -189,7 +189,7 @@ def _signs_of(text: str) -> _Signs:
 
 def rarities(texts: Sequence[str]) -> dict[str, float]:
     """Return the rarity of each word among these texts: ln(1 + n / occurrences)."""
-    often = Counter(word for text in texts for word in _signs_of(text).words)
+    often = Counter(word for text in texts for word in _features_of(text).words)
     return {word: math.log(1 + len(texts) / number) for word, number in often.items()}
 
 
@@ -197,12 +197,12 @@ def pair_features(
     new: ComparedText, old: ComparedText, relation: Relation, rarity: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the features of a pair, by name."""
-    signs, old_signs = _signs_of(new.text), _signs_of(old.text)
-    mine, theirs = signs.words, old_signs.words
+    new_features, old_features = _features_of(new.text), _features_of(old.text)
+    mine, theirs = new_features.words, old_features.words
     shared = mine & theirs
     weights = [rarity.get(word, 1.0) for word in shared]
-    digits, old_digits = signs.digits, old_signs.digits
-    names, old_names = signs.names, old_signs.names
+    digits, old_digits = new_features.digits, old_features.digits
+    names, old_names = new_features.names, old_features.names
     my_profile, their_profile = profile(new.text), profile(old.text)
     named = {word for phrase in new.corrects for word in content(phrase)}
     return {
@@ -226,8 +226,8 @@ def pair_features(
         "other number": float(bool(digits - old_digits) and bool(old_digits - digits)),
         "same name": float(bool(names & old_names)),
         "other name": float(bool(names - old_names) and bool(old_names - names)),
-        "same measure": float(bool(signs.measured & old_signs.measured)),
-        "change": float(signs.says_change),
+        "same measure": float(bool(new_features.measured & old_features.measured)),
+        "change": float(new_features.says_change),
         "correction": float(new.is_correction),
         "names the old": len(named & theirs) / len(named) if named else 0.0,
         "same kind": float(new.kind == old.kind),

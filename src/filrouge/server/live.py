@@ -272,7 +272,7 @@ async def handle_delivery(parts: Parts, delivery: Delivery, is_gone: IsGone) -> 
     """
     events = [_event(raw) for raw in delivery.events]
     if not delivery.context or delivery.wait_ms is None:
-        return JSONResponse((await _store_and_build_context(parts, events, delivery, is_gone)).as_json())
+        return JSONResponse((await _deliver(parts, events, delivery, is_gone)).as_json())
     return StreamingResponse(_stream_answer(parts, events, delivery, is_gone), media_type=_JSON)
 
 
@@ -298,29 +298,21 @@ async def handle_input(parts: Parts, body: bytes, is_gone: IsGone) -> Response:
     reading = await in_thread(
         lambda: read_input(raw, host=host, directory=parts.home, environ=environ, at=at, seed=seed)
     )
-    if reading is None:
-        return Response(handover.encode_answer(b"", ""))
-    wait_ms = int(reading.wait * 1000)
-    delivery = Delivery(
-        events=[event.to_json() for event in reading.events],
-        context=reading.wants_context,
-        wait_ms=wait_ms if reading.wants_context else None,
-    )
-    if not reading.wants_context:
-        await handle_delivery(parts, delivery, is_gone)
-        return Response(handover.encode_answer(b"", ""))
-    lines = _stream_line(parts, reading, delivery, is_gone)
-    return StreamingResponse(lines, media_type=_JSON, headers={handover.WAIT_HEADER: str(reading.wait)})
+    if reading is not None and reading.wants_context:
+        lines = _stream_line(parts, reading, is_gone)
+        return StreamingResponse(lines, media_type=_JSON, headers={handover.WAIT_HEADER: str(reading.wait)})
+    if reading is not None:
+        await _store_and_build_context(parts, reading.events, is_gone, wants_context=False, seconds=None)
+    return Response(handover.encode_answer(b"", ""))
 
 
-async def _stream_line(
-    parts: Parts, reading: Reading, delivery: Delivery, is_gone: IsGone
-) -> AsyncGenerator[bytes, None]:
+async def _stream_line(parts: Parts, reading: Reading, is_gone: IsGone) -> AsyncGenerator[bytes, None]:
     """Yield a space at once, to show that the daemon is working, and then what the hook prints."""
     yield b" "
     try:
-        events = [_event(raw) for raw in delivery.events]
-        answer = await _store_and_build_context(parts, events, delivery, is_gone)
+        answer = await _store_and_build_context(
+            parts, reading.events, is_gone, wants_context=True, seconds=reading.wait
+        )
     except FilrougeError as error:
         _LOG.warning("events of a hook were not stored: %s", error.message)
         yield handover.encode_answer(handover.FAILED, "")
@@ -334,7 +326,7 @@ async def _stream_answer(
     """Yield a space at once, to show that the daemon is working, and then the answer."""
     yield b" "
     try:
-        answer = (await _store_and_build_context(parts, events, delivery, is_gone)).as_json()
+        answer = (await _deliver(parts, events, delivery, is_gone)).as_json()
     except FilrougeError as error:
         _LOG.warning("events of a hook were not stored: %s", error.message)
         answer = {"error": error.message}
@@ -361,20 +353,31 @@ class _Delivered:
         return answer | ({"recall": self.recall} if self.recall else {})
 
 
+async def _deliver(parts: Parts, events: list[Event], delivery: Delivery, is_gone: IsGone) -> _Delivered:
+    seconds = None if delivery.wait_ms is None else delivery.wait_ms / 1000
+    return await _store_and_build_context(parts, events, is_gone, wants_context=delivery.context, seconds=seconds)
+
+
 async def _store_and_build_context(
-    parts: Parts, events: list[Event], delivery: Delivery, is_gone: IsGone
+    parts: Parts, events: list[Event], is_gone: IsGone, *, wants_context: bool, seconds: float | None
 ) -> _Delivered:
+    """Store events, and build the context for the last one if it is wanted.
+
+    Args:
+        is_gone: whether the caller has disconnected.
+        wants_context: the caller uses a context.
+        seconds: how long it waits for one, and then confirms it; None if it waits without limit and confirms nothing.
+    """
     with parts.metrics.hook(events[-1].kind):
         stored = await await_future(await in_thread(lambda: store_events(parts, events)))
         text, recall_id = "", ""
         project = stored.projects[-1]
-        if delivery.context and events[-1].kind in _KINDS_WITH_CONTEXT and project is not None:
-            seconds = None if delivery.wait_ms is None else delivery.wait_ms / 1000
+        if wants_context and events[-1].kind in _KINDS_WITH_CONTEXT and project is not None:
             result = await run_recall(
                 parts.readers, lambda _: build_for_hook(parts, events[-1], project, seconds=seconds)
             )
             text = result.block.text
-            confirms = delivery.wait_ms is not None and bool(text)
+            confirms = seconds is not None and bool(text)
             recall_id = log_recall(parts, result, delivered=not confirms and not await is_gone())
             recall_id = recall_id if confirms else ""
     return _Delivered(accepted=stored.accepted, duplicates=stored.duplicates, context=text, recall=recall_id)

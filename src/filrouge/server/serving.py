@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 # The daemon's outer application: serves hooks at once, and loads FastAPI for everything else.
 
 _EVENTS: Final = "/hooks/events"
-_DELIVERED: Final = "/hooks/delivered"
 
 
 class Front:
@@ -98,7 +97,7 @@ class Front:
         except FilrougeError as error:
             _LOG.warning("events of a hook were not stored: %s", error.message)
             return Response(status_code=503)
-        except (ValidationError, ValueError, KeyError):
+        except (ValueError, KeyError):  # not the input of a hook, or not all of it
             return Response(status_code=409)
 
     async def _answer_hook(self, scope: Scope, body: bytes, receive: Receive) -> Response | None:
@@ -108,7 +107,7 @@ class Front:
             if scope["path"] == HEALTH:
                 return JSONResponse({"status": "healthy", "version": __version__})
             content: Any = json.loads(body)
-            if scope["path"] == _DELIVERED:
+            if scope["path"] == handover.DELIVERED_PATH:
                 confirm(parts, Confirmation.model_validate(content).recall)
                 return JSONResponse({"success": True})
             return await handle_delivery(
@@ -120,31 +119,37 @@ class Front:
 
 def _is_handed_over(scope: Scope) -> bool:
     """Return whether a hook hands over its input, on the Unix socket."""
-    server = scope.get("server")
-    if scope["type"] != "http" or scope["path"] != handover.PATH or server is None or server[1] is not None:
-        return False
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    return scope["method"] == "POST" and length.isdigit() and int(length) <= SMALL_BODY_BYTES
+    return (
+        _is_on_unix_socket(scope)
+        and (scope["method"], scope["path"]) == ("POST", handover.PATH)
+        and _has_small_body(dict(scope["headers"]))
+    )
 
 
 def _is_plain_hook_request(scope: Scope) -> bool:
     """Return whether a request on the Unix socket is the health check or has the exact form that hooks send."""
-    server = scope.get("server")
-    if scope["type"] != "http" or server is None or server[1] is not None or scope["query_string"]:
+    if not _is_on_unix_socket(scope) or scope["query_string"]:
         return False
     if scope["method"] == "GET":
         return scope["path"] == HEALTH
     headers = dict(scope["headers"])
-    length = headers.get(b"content-length", b"")
     return (
         scope["method"] == "POST"
-        and scope["path"] in (_EVENTS, _DELIVERED)
+        and scope["path"] in (_EVENTS, handover.DELIVERED_PATH)
         and headers.get(b"content-type", b"").split(b";")[0].strip().lower() == b"application/json"
         and b"idempotency-key" not in headers
-        and length.isdigit()
-        and len(length) < 10
-        and int(length) <= SMALL_BODY_BYTES
+        and _has_small_body(headers)
     )
+
+
+def _is_on_unix_socket(scope: Scope) -> bool:
+    server = scope.get("server")
+    return scope["type"] == "http" and server is not None and server[1] is None
+
+
+def _has_small_body(headers: Mapping[bytes, bytes]) -> bool:
+    length = headers.get(b"content-length", b"")
+    return length.isdigit() and len(length) < 10 and int(length) <= SMALL_BODY_BYTES
 
 
 # The running daemon: logging, wiring, servers and orderly shutdown.

@@ -182,7 +182,7 @@ def read_material(analyser: Analyser, tx: Tx, session: Session, *, at_once: bool
     placed = store.threads(cited_turns(former))
     if placed:
         former = tuple(split_by_thread(former, placed))
-    is_late = any(turn.at < synthesis.at for turn in turns[:1] for synthesis in former)
+    is_late = bool(turns) and any(turns[0].at < synthesis.at for synthesis in former)
     if is_late or (placed and not at_once):
         turns, until = analyses.turns(session)
         threads, turn_ids = store.threads([turn.id for turn in turns]), {turn.id for turn in turns}

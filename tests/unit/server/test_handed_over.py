@@ -18,10 +18,22 @@ from hypothesis import strategies as st
 
 from filrouge import hosts
 from filrouge.capture import inbox
+from filrouge.capture.events import DISABLED_VARIABLE, INTERNAL_VARIABLE
 from filrouge.capture.service import drain_spool
 from filrouge.cli.hook import run
 from filrouge.core.paths import HOOK_SETTINGS, SPOOL, inside, socket_path
-from filrouge.daemon.handover import ASKING, ASKING_HOST, MAX_BYTES, PATH, VARIABLES, Input, decode, encode
+from filrouge.daemon import client
+from filrouge.daemon.handover import (
+    ASKING,
+    ASKING_HOST,
+    LONG_WAY_VARIABLES,
+    MAX_BYTES,
+    PATH,
+    VARIABLES,
+    Input,
+    decode,
+    encode,
+)
 from filrouge.hosts.hook_input import read_input
 from filrouge.testing import idle
 
@@ -229,6 +241,10 @@ def test_every_variable_that_reading_an_input_looks_at_is_handed_over(tmp_path: 
             read_input(raw, host=name, directory=str(tmp_path), environ=environ, at=1.0, seed=b"0" * 10)
     assert "CLAUDE_PROJECT_DIR" in environ.names
     assert environ.names <= set(VARIABLES)
+
+
+def test_the_variables_that_turn_hooks_off_or_name_another_daemon_send_a_hook_the_long_way() -> None:
+    assert set(LONG_WAY_VARIABLES) == {client.URL, DISABLED_VARIABLE, INTERNAL_VARIABLE}
 
 
 def test_a_hook_that_may_print_something_is_known_by_its_input(tmp_path: Path) -> None:

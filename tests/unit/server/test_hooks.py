@@ -17,8 +17,8 @@ from filrouge.capture.service import drain_spool
 from filrouge.cli.hook import run
 from filrouge.core.paths import SPOOL, brief_path, inside, socket_path
 from filrouge.core.protocols import Vector
-from filrouge.daemon.client import encode_request, notify
-from filrouge.daemon.handover import Input
+from filrouge.daemon.client import encode_request
+from filrouge.daemon.handover import Input, confirm
 from filrouge.testing import idle
 from tests.support.given import SHOP
 
@@ -83,7 +83,7 @@ def test_a_recall_is_late_until_the_hook_confirms_it(api: Api) -> None:
 def test_a_hook_that_hangs_up_after_its_confirmation_is_heard(api: Api) -> None:
     api.remember(PORT, SHOP[0])
     idle(api.parts)
-    notify(api.home, "/hooks/delivered", {"recall": deliver(api)["recall"]})
+    confirm(api.home, deliver(api)["recall"].encode())
     while [row["outcome"] for row in logged(api)] != ["delivered"]:
         threading.Event().wait(0.01)
 
