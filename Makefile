@@ -9,7 +9,7 @@ PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= 2000
 PROOFS ?= slow or proof or law or hypothesis
 
-.PHONY: help demo test proof hosts check docs bench clean
+.PHONY: help demo test proof hosts check docs messages vendor bench clean
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,12 @@ check: $(VENV)/.lint ## ruff and pyright
 
 docs: $(VENV)/.test ## write docs/reference/api.md from the OpenAPI document and its examples
 	@$(BIN)/python -m tests.support.api_reference
+
+messages: $(VENV)/.test ## collect the dashboard's texts into its .po files, and compile them
+	@$(BIN)/python -m tests.support.messages
+
+vendor: $(VENV)/.test ## copy the dashboard's JavaScript libraries from their npm packages
+	@$(BIN)/python -m tests.support.vendor
 
 bench: $(VENV)/.installed ## latency of the hook
 	@$(BIN)/python bench/hook.py --out bench/results/hook.json

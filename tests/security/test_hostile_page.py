@@ -120,8 +120,8 @@ def page(browser: Browser, door: Served, hostile: _Server) -> Iterator[Page]:
         own = context.new_page()
         signed = own.goto(link)
         assert signed is not None
-        assert (signed.status, own.url) == (200, f"{door.url}/signed-in")
-        assert "signed in" in own.inner_text("body")
+        assert (signed.status, own.url) == (200, f"{door.url}/dashboard")
+        assert own.locator("h1").count() == 1
         read = own.goto(f"{door.url}/api/memory/facts")  # as its user types it
         assert read is not None
         assert (read.status, KNOWN in own.content()) == (200, True)

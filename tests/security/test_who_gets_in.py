@@ -117,7 +117,7 @@ def test_a_login_link_signs_a_browser_in_once() -> None:
         link = run(door.home, "token", "login", "--scope", "write").out.strip()
         path = link.removeprefix(door.url)
         first, second = door.ask("GET", path), door.ask("GET", path)
-        assert (first.status, first.headers["location"], second.status) == (303, "/signed-in", 401)
+        assert (first.status, first.headers["location"], second.status) == (303, "/dashboard", 401)
         cookie, *flags = first.headers["set-cookie"].split("; ")
         assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(flags)
         assert (first.headers["referrer-policy"], first.headers["cache-control"]) == ("no-referrer", "no-store")
@@ -126,7 +126,7 @@ def test_a_login_link_signs_a_browser_in_once() -> None:
             said = {"Cookie": cookie} | {name.replace("_", "-"): value for name, value in headers.items()}
             return door.ask(method, at, headers=said, body=None if method == "GET" else {}).status
 
-        assert as_browser("GET", "/signed-in", Sec_Fetch_Site="none") == 200
+        assert as_browser("GET", "/dashboard", Sec_Fetch_Site="none") == 200
         assert as_browser("GET", "/api/memory/facts", Sec_Fetch_Site="same-origin") == 200
         assert as_browser("GET", "/api/memory/facts", Origin=door.url) == 200
         assert as_browser("GET", "/api/tokens", Sec_Fetch_Site="same-origin") == 403  # the scope is write
@@ -138,7 +138,7 @@ def test_a_login_link_signs_a_browser_in_once() -> None:
         (session,) = [one for one in sessions if one["kind"] == "session"]
         assert door.ask("GET", "/api/memory/facts", token=cookie.partition("=")[2]).status == 401  # it is no token
         assert door.ask("DELETE", f"/api/tokens/{session['id']}", token="admin").status == 200
-        assert as_browser("GET", "/signed-in", Sec_Fetch_Site="none") == 401
+        assert as_browser("GET", "/dashboard", Sec_Fetch_Site="none") == 401
 
 
 def test_no_secret_is_in_the_log_the_database_or_the_runtime_file() -> None:

@@ -17,6 +17,7 @@ COUPON = (
     "The checkout page breaks when the coupon is empty, please find out why the coupon fails",
     "Where in the checkout is the coupon validated, in the form or in the coupon service?",
 )
+KIOSK = "For the record: the kiosk listens on port 7070."
 POSTGRES = "We must migrate the Postgres database to version 17, what changes in our Postgres schema?"
 
 
@@ -131,10 +132,12 @@ EXAMPLES: tuple[Example, ...] = (
     _before(
         "memory_search", "/api/memory/search?q=coupon%20service&collection=turns&limit=1", None, 200, turn_id="0.id"
     ),
+    _of("turns_events", "/api/memory/events?state=read&limit=1"),
     # Lines of work.
     _of("threads_list_threads", f"{_THREADS}?limit=2", None, 200, other_id="0.id"),
     _of("threads_why_thread", "/api/memory/turns/{turn_id}/thread", None, 200, thread_id="thread_id"),
     _of("threads_one_thread", _THREADS + "/{thread_id}"),
+    _of("turns_one_turn", "/api/memory/turns/{turn_id}?around=1"),
     _of("threads_change_thread", _THREADS + "/{thread_id}", {"title": "Coupons at the checkout"}),
     _of(
         "bridges_add",
@@ -159,9 +162,12 @@ EXAMPLES: tuple[Example, ...] = (
     _of("topics_timeline", "/api/memory/timeline?limit=1"),
     _of("concepts_concepts", "/api/memory/concepts?limit=2"),
     _of("notes_vault", "/api/memory/notes"),
+    _of("notes_preview", "/api/memory/notes/preview?path=Work/Shop.md"),
     _of("notes_anew", "/api/memory/notes/anew", {}),
     # Changing one's mind.
     _of("changing_change_memory", _MEMORIES + "/{memory_id}", {"pinned": True}),
+    _of("changing_selection", _MEMORIES + "/selection", {"ids": ["{memory_id}"], "action": "unpin"}),
+    _before("changing_change_memory", _MEMORIES + "/{memory_id}", {"pinned": True}),
     _before("memory_add_memory", _MEMORIES, {"text": CHANGE, "project": [SHOP]}, 201, review_id="actions.0.review"),
     _of("changing_reviews", "/api/memory/review?limit=1"),
     _of("changing_one_review", "/api/memory/review/{review_id}"),
@@ -177,6 +183,9 @@ EXAMPLES: tuple[Example, ...] = (
     _of("changing_bin_one", _MEMORIES + "/{new_id}/bin"),
     _of("changing_restore_one", _MEMORIES + "/{new_id}/restore"),
     _of("changing_history", _MEMORIES + "/{new_id}/history"),
+    _before("hooks_deliver", "/hooks/events", {"events": [_prompt("c", KIOSK, "4")]}),
+    _of("changing_session_changes", "/api/memory/sessions/c/changes"),
+    _of("changing_revert_session", "/api/memory/sessions/c/revert", {"dry_run": True}),
     _of("changing_verify", "/api/audit/verify"),
     # Projects, and two that are one.
     _of("projects_all_projects", "/api/memory/projects"),
@@ -239,6 +248,7 @@ EXAMPLES: tuple[Example, ...] = (
     _of("models_status", "/extract/status"),
     _of("models_letters", "/extract/dead-letters"),
     _of("usage_usage", "/api/memory/usage?days=7"),
+    _of("usage_activity", "/api/memory/activity?days=1"),
     _of("jobs_jobs", "/api/memory/jobs?state=dead&limit=1"),
     _of("jobs_letters", "/api/memory/dead-letters?limit=2", None, 200, job_id="0.id", dead_id="1.id"),
     _of("jobs_retry", "/api/memory/dead-letters/{job_id}/retry"),
@@ -249,7 +259,7 @@ EXAMPLES: tuple[Example, ...] = (
     _of("tokens_revoke", "/api/tokens/{token_id}"),
     _of("tokens_new_link", "/api/tokens/login-links", {"scope": "read"}, 201, link="url"),
     _of("tokens_sign_in", "/login/{link}", None, 303),
-    _of("tokens_signed_in", "/signed-in"),
+    _of("hosts_listed", "/api/hosts"),
     _of("static_static", "/static/live.js"),
     # The daemon about itself, and its end.
     _of("metrics_metrics", "/metrics"),

@@ -23,8 +23,9 @@ import httpx
 from filrouge.core.clock import SystemClock
 from filrouge.core.paths import socket_path
 from filrouge.core.protocols import Tx
+from filrouge.notes.service import Watch
 from filrouge.runtime.jobs import MAX_ATTEMPTS, Job, Jobs
-from filrouge.runtime.services import Parts
+from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.server.listening import Listening
 from filrouge.testing import idle
 from tests.support.api_examples import EXAMPLES, NOW, Example
@@ -36,6 +37,7 @@ ANSWERS = ROOT / "tests" / "fixtures" / "api_answers.json"
 #: Where the daemon of the examples says that it listens, so that there are login links.
 LISTENING = Listening(url="http://127.0.0.1:8900")
 _MOST_LINES = 24
+_NOTE = "# Staging\n\nThe staging shop runs in the cellar. #filrouge\n"
 _PATTERNS = (
     (re.compile(r"\b01[0-9a-hjkmnp-tv-z]{24}\b"), "{id}"),
     (re.compile(r"\b20\d\d-\d\d-\d\d([T ][\d:.]+Z?)?"), "{time}"),
@@ -75,6 +77,8 @@ def ask_all(home: str, parts: Parts, document: Json) -> Iterator[Asked]:
         for example in EXAMPLES:
             idle(parts)
             parts.writer.run(lambda tx: None)  # what is written behind an answer is written now
+            if example.operation == "notes_vault":
+                _write_note(parts)
             if example.operation == "jobs_jobs":
                 _set_aside(parts, str(known["turn_id"]))
             path, body = _filled(example.path, known), _filled(example.body, known)
@@ -219,6 +223,15 @@ def _named(value: Any, known: dict[str, str]) -> Any:
     if isinstance(value, dict):
         return {_named(key, known): _named(one, known) for key, one in cast("Json", value).items()}
     return value
+
+
+def _write_note(parts: Parts) -> None:
+    """A vault of one note, in the index."""
+    vault = Path(parts.home) / "vault"
+    (vault / "Work").mkdir(parents=True)
+    (vault / "Work" / "Shop.md").write_text(_NOTE, encoding="utf-8")
+    parts.writer.run(lambda tx: StoredSettings(tx).put({"notes_folder": str(vault)}, parts.clock.now()))
+    Watch(parts).scan()
 
 
 def _set_aside(parts: Parts, turn: str) -> None:

@@ -20,8 +20,8 @@ CAPABILITIES = {
 }  # fmt: skip
 SURFACES = {"cli", "server", "mcp", "sdk", "web", "testing"}
 ROOMS = {"core", "runtime", "daemon", "_version", *CAPABILITIES, *SURFACES}
-#: The SDK, embedded, asks the routes in-process (ADR 0017); the fakes offer one that does; MCP's tools are data.
-ON_TOP = {("sdk", "server"), ("testing", "sdk"), ("cli", "mcp"), ("mcp", "server")}
+#: The SDK, embedded, and the pages ask the routes in-process (ADR 17, 25); the fakes offer an SDK; MCP tools are data.
+ON_TOP = {("sdk", "server"), ("testing", "sdk"), ("cli", "mcp"), ("mcp", "server"), ("web", "server")}
 #: What core still takes from above; the list may only become shorter.
 NOT_YET_CORE = {
     ("filrouge.core.errors", "filrouge.providers.models"),

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal
 
 from filrouge.capture.events import Event, event_from_json
 from filrouge.capture.models import TRUST_TYPED, Turn
@@ -85,6 +85,29 @@ class Events:
         counts = {row["state"]: int(row["n"]) for row in self._tx.all("events.ledger")}
         return {state: counts.get(state, 0) for state in ("queued", "done", "skipped", "dead", "forgotten")}
 
+    def newest(
+        self, *, before: int, limit: int, channel: str | None = None, outcome: Outcome | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the events before a number, newest first, each with its outcome and the memories it led to.
+
+        Args:
+            before: the number of the last event of the previous page.
+            channel: only events of this host.
+            outcome: only events with this outcome.
+        """
+        page: dict[str, object] = {"before": before, "host": channel, "limit": limit}
+        if outcome is None:
+            found = self._tx.all("events.page", page)
+        else:
+            found = [row for part in _PARTS[outcome] for row in self._tx.all("events.page_of_state", page | part)]
+        seqs = sorted((row["seq"] for row in found), reverse=True)[:limit]
+        rows = self._tx.all("events.shown", {"seqs": json.dumps(seqs), "characters": _EXCERPT_CHARS})
+        ids = json.dumps([row["id"] for row in rows])
+        learned = dict[str, list[dict[str, Any]]]()
+        for memory in self._tx.all("events.learned", {"ids": ids, "characters": _EXCERPT_CHARS}):
+            learned.setdefault(memory.pop("event_id"), []).append(memory)
+        return [_with_outcome(row, learned.get(row["id"], [])) for row in rows]
+
     def received(self) -> int:
         """Return the highest event number; it equals the ledger's sum unless rows were lost."""
         return number_of(self._tx, "events.received")
@@ -92,6 +115,33 @@ class Events:
     def abandoned(self) -> int:
         """Return how many events are queued without a job that would process them."""
         return number_of(self._tx, "events.abandoned")
+
+
+Outcome = Literal["queued", "remembered", "read", "skipped", "dead", "forgotten"]
+#: Characters of a turn or a memory that a list of events quotes.
+_EXCERPT_CHARS: Final = 200
+#: The events with each outcome, as parameters of `events.page_of_state`. The state `done` has three outcomes.
+_PARTS: Final[Mapping[Outcome, Sequence[dict[str, object]]]] = {
+    "queued": [{"state": "queued", "learned": None, "passed": None}],
+    "remembered": [{"state": "done", "learned": True, "passed": None}],
+    "read": [{"state": "done", "learned": False, "passed": False}],
+    "skipped": [
+        {"state": "skipped", "learned": None, "passed": None},
+        {"state": "done", "learned": False, "passed": True},
+    ],
+    "dead": [{"state": "dead", "learned": None, "passed": None}],
+    "forgotten": [{"state": "forgotten", "learned": None, "passed": None}],
+}
+
+
+def _with_outcome(row: Mapping[str, Any], memories: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return an event with its outcome as its state, and the reason for it."""
+    shown = {name: value for name, value in row.items() if name != "passed_over"} | {"memories": memories}
+    if row["state"] != "done":
+        return shown
+    if memories:
+        return shown | {"state": "remembered"}
+    return shown | {"state": "skipped" if row["passed_over"] else "read", "reason": row["passed_over"] or ""}
 
 
 def event_intact(row: dict[str, Any]) -> bool:
@@ -133,6 +183,10 @@ class Turns:
             return False
         return self._insert(turn, digest, transcript_key=None, tokens=tokens)
 
+    def last_heard(self) -> dict[str, str]:
+        """Return when the latest message of each host was said, tool output aside."""
+        return {row["host"]: row["at"] for row in self._tx.all("turns.last_heard") if row["at"]}
+
     def add_from_transcript(self, turn: Turn) -> bool:
         """Store a turn from a transcript, with the record's id as `turn.key`; return False if it is already stored."""
         digest = text_hash(turn.text)
@@ -157,6 +211,10 @@ class Turns:
     def get(self, ids: Sequence[str]) -> list[Turn]:
         """Return the turns with these ids, in the given order."""
         return [turn_from_row(row) for row in self._tx.all("turns.get", {"ids": json.dumps(list(ids))})]
+
+    def ids_of_session(self, session: str) -> frozenset[str]:
+        """Return the ids of all turns of a session."""
+        return frozenset(row["id"] for row in self._tx.all("turns.ids_of_session", {"session_id": session}))
 
     def uncited(self, ids: Sequence[str]) -> frozenset[str]:
         """Return those of these turns that no memory of any state cites and that no job is about to read."""

@@ -10,17 +10,21 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Tx
 from filrouge.core.rows import pick_columns
-from filrouge.search.models import START_PREVIEW, Recall, RecallItem
+from filrouge.search.models import START_PREVIEW, DeliveryOutcome, Recall, RecallItem
 
 MAX_BYTES: Final = 2200
 """Maximum size of the items of one row, unless the injected items alone are larger."""
 #: Scores dropped when space is short; they only explain the other scores.
 _DETAILS: Final = ("boosts", "bm25_score", "vector_score", "score", "coverage")
+#: A text that sorts after every id.
+_AFTER_EVERY_ID: Final = "~"
+#: Maximum characters of an item's text.
+_MAX_TEXT: Final = 300
 _REQUIRED: Final = ("id", "kind", "injected", "reason", "section", "value")
 
 
@@ -91,9 +95,30 @@ class Recalls:
             },
         )
 
-    def last(self, limit: int) -> list[dict[str, Any]]:
-        """The newest recalls, with their items."""
-        return [_parsed(row) for row in self._tx.all("recalls.last", {"limit": limit})]
+    def last(
+        self, limit: int, *, before: str = "", outcome: DeliveryOutcome | Literal[""] = ""
+    ) -> list[dict[str, Any]]:
+        """The newest recalls, with their items.
+
+        Args:
+            before: only recalls made before the one with this id.
+            outcome: only recalls with this outcome.
+        """
+        values = {"limit": limit, "before": before or _AFTER_EVERY_ID, "outcome": outcome}
+        return [_parsed(row) for row in self._tx.all("recalls.last", values)]
+
+    def with_texts(self, recalls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """These recalls with the beginning of each item's text as it is now.
+
+        The text is empty for what was forgotten, and for what is no memory, turn or thread.
+        """
+        ids = {item["id"] for recall in recalls for item in recall["items"]}
+        rows = self._tx.all("recalls.texts", {"ids": json.dumps(sorted(ids)), "characters": _MAX_TEXT})
+        texts = {row["id"]: row["text"] for row in rows}
+        return [
+            {**recall, "items": [item | {"text": texts.get(item["id"], "")} for item in recall["items"]]}
+            for recall in recalls
+        ]
 
     def by_day(self, since: datetime) -> list[dict[str, Any]]:
         """Number of recalls and what they added, per day and project since that day, newest day first."""

@@ -8,7 +8,7 @@ current project and the user's own memories. A source that fails is left out wit
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -143,10 +143,15 @@ def confirm(parts: Parts, recall_id: str) -> None:
     parts.writer.submit(write).add_done_callback(publish)
 
 
-def preview(parts: Parts, event: Event, project: str) -> ContextResult:
-    """What would be injected; nothing is stored or logged."""
+def preview(parts: Parts, event: Event, project: str, *, overrides: Mapping[str, Any] | None = None) -> ContextResult:
+    """What would be injected; nothing is stored or logged.
+
+    Args:
+        overrides: valid values of settings, used instead of those in effect.
+    """
     started = monotonic()
-    result = parts.readers.here(lambda tx: _build_in_tx(parts, tx, clean_event(event, parts.redact), project))
+    cleaned = clean_event(event, parts.redact)
+    result = parts.readers.here(lambda tx: _build_in_tx(parts, tx, cleaned, project, overrides))
     return replace(result, milliseconds=(monotonic() - started) * 1000)
 
 
@@ -201,8 +206,10 @@ def result_json(result: ContextResult, *, explained: bool = False) -> dict[str, 
     return body
 
 
-def _build_in_tx(parts: Parts, tx: Tx, event: Event, project: str) -> ContextResult:
-    settings = parts.settings(tx, event.cwd)
+def _build_in_tx(
+    parts: Parts, tx: Tx, event: Event, project: str, overrides: Mapping[str, Any] | None
+) -> ContextResult:
+    settings = parts.settings(tx, event.cwd).model_copy(update=overrides)
     if not settings.auto_retrieve_enabled:
         return ContextResult(request=None, block=Block())
     request = _request(parts, tx, event, project, settings)

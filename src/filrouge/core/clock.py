@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Literal, Protocol
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -168,10 +168,14 @@ def format_long_date(at: datetime, language: Language) -> str:
     return _DATE[language].format(day=day, month=_MONTHS[language][at.month - 1], year=at.year)
 
 
+def short_month(at: date, language: Language) -> str:
+    """Return the month of a day in short: `oct`."""
+    return _SHORT_MONTHS[language].split()[at.month - 1]
+
+
 def format_day_and_time(at: datetime, language: Language) -> str:
     """Return day and time without the year, in the time zone of `at`: `5 oct 14h32`, `5 Oct 14:32`."""
-    month = _SHORT_MONTHS[language].split()[at.month - 1]
-    return f"{at.day} {month} {at:%H}{'h' if language == 'fr' else ':'}{at:%M}"
+    return f"{at.day} {short_month(at, language)} {at:%H}{'h' if language == 'fr' else ':'}{at:%M}"
 
 
 def parse_datetime(text: str, *, end: bool = False) -> datetime:

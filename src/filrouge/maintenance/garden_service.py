@@ -788,16 +788,21 @@ def run_to_json(tx: Tx, run: ConsolidationRun) -> dict[str, Any]:
     }
 
 
-def progress(parts: StoreContext, tx: Tx, garden_id: str, after: int) -> dict[str, Any]:
+def progress(
+    parts: StoreContext, tx: Tx, garden_id: str, after: int, language: Language | None = None
+) -> dict[str, Any]:
     """Return the progress messages of a run after the first `after`, as they were sent, each with its label.
+
+    Args:
+        language: of the labels; None = the language in which plans are shown.
 
     Raises:
         NotFound: there is no run with this id.
     """
     runs = ConsolidationRuns(tx)
-    run, language = runs.get(garden_id), language_of(parts, tx)
+    run, spoken = runs.get(garden_id), language or language_of(parts, tx)
     sent = [sent_message.to_json() for sent_message in messages(run, runs.done(garden_id))]
-    labelled = [body | {"label": label(body["payload"], language)} for body in sent[after:]]
+    labelled = [body | {"label": label(body["payload"], spoken)} for body in sent[after:]]
     return {"garden": run_to_json(tx, run), "messages": labelled, "next": len(sent)}
 
 

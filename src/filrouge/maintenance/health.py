@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 from typing import Any, Final
 
 from filrouge._version import __version__
@@ -332,3 +332,29 @@ def _recall_by_project(
         }
         for project, spent in sorted(tokens.items(), key=lambda item: -item[1])
     ]
+
+
+def activity(clock: Clock, tx: Tx, days: int) -> list[dict[str, Any]]:
+    """Return what happened on each of the last days in the machine's time zone, oldest first, today included.
+
+    Days on which nothing happened are included.
+    """
+    today = clock.now().astimezone().date()
+    first = today - timedelta(days=days - 1)
+    since = {"since": to_text(datetime.combine(first, time()).astimezone())}
+    rows = {
+        str(first + timedelta(days=n)): {
+            "prompts": 0,
+            "memories": 0,
+            "recalls": 0,
+            "delivered": 0,
+            "late": 0,
+            "tokens": 0,
+        }
+        for n in range(days)
+    }
+    for query in ("activity.prompts", "activity.memories", "activity.recalls"):
+        for counts in tx.all(query, since):
+            # An event's time is its host's; a clock ahead of ours is no day of these.
+            rows.get(counts.pop("day"), {}).update(counts)
+    return [{"day": day, **counts} for day, counts in rows.items()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.intake import clean_event, turns_from_event
@@ -40,6 +40,9 @@ from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
 T = TypeVar("T")
 #: Maximum length in characters: a memory is one statement. `remember` accepts whole documents.
 MAX_MEMORY_CHARS = 2000
+#: What can be done with several memories in one step, and with how many.
+SelectionAction = Literal["bin", "pin", "unpin", "restore"]
+MAX_SELECTED: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +97,34 @@ def restore(parts: Parts, memory_id: str) -> Action:
         parts,
         lambda tx: (UserChanges(tx, parts.analyser).restore(memory_id, user_origin(parts.clock)), (memory_id,), ()),
     )
+
+
+def change_selection(parts: Parts, memory_ids: Sequence[str], action: SelectionAction) -> list[Action]:
+    """Apply one change to several memories, all or none.
+
+    Returns:
+        The decisions. A memory that is pinned already, or already not pinned, needs none.
+
+    Raises:
+        NotFound: no memory has one of these ids.
+        BadInput: the change does not fit the state of one of them.
+    """
+    ids = list(dict.fromkeys(memory_ids))
+
+    def write(tx: Tx) -> tuple[list[Action], Collection[str], Collection[str]]:
+        changes, memories, origin = UserChanges(tx, parts.analyser), parts.memories(tx), user_origin(parts.clock)
+        if action == "bin":
+            return [memories.bin(id_, origin, "by hand") for id_ in ids], (), ids
+        if action == "restore":
+            return [changes.restore(id_, origin) for id_ in ids], ids, ()
+        pinned_before = {id_ for id_, memory in memories.some(ids).items() if memory.pinned}
+        pin_or_unpin, unchanged = (
+            (changes.pin, pinned_before) if action == "pin" else (changes.unpin, set(ids) - pinned_before)
+        )
+        actions = [pin_or_unpin(id_, origin) for id_ in ids]
+        return [one for one in actions if one.memory_id not in unchanged], (), ()
+
+    return run_change(parts, write)
 
 
 def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> Replacement:

@@ -785,6 +785,15 @@ class Memories:
         rows = {row["id"]: row for row in self._tx.all("memories.some", {"ids": json.dumps(list(ids))})}
         return self._with_evidence([rows[id_] for id_ in ids if id_ in rows])
 
+    def of_session(self, session: str) -> list[Memory]:
+        """Return the memories that a session taught or ended, in any state, with its summaries but no concepts."""
+        return self.known([row["id"] for row in self._tx.all("memories.of_session", {"session_id": session})])
+
+    def citing(self, turn_id: str) -> list[Memory]:
+        """Return the memories that cite a turn, in any state, oldest first."""
+        rows = self._tx.all("evidence.citing", {"turns": json.dumps([turn_id])})
+        return self.known(sorted({row["memory_id"] for row in rows}))
+
     def used(self, ids: Collection[str], at: datetime) -> None:
         """Record that these memories were added to a prompt; ids of anything else are ignored."""
         self._tx.run("memories.used", {"ids": json.dumps(list(ids)), "at": to_text(at)})

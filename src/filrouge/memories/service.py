@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,9 +25,10 @@ from filrouge.extraction.understanding import embed_inline, update_index
 from filrouge.memories.changes import AGENT, Replacement, bin_memory, run_change, supersede, user_origin
 from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan
 from filrouge.memories.reports import listing, memory_json, quotes
-from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
-from filrouge.memories.undo_repository import Undo, Undoing
+from filrouge.memories.repository import Action, Origin, Reviews, UserChanges, changes_of_entry
+from filrouge.memories.undo_repository import Undo, Undoing, reverted
 from filrouge.projects.repository import Projects, names_of, project_id, project_names
+from filrouge.runtime.journal import Entry, Journal
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.service import Question, recall
 from filrouge.search.spaces import store_or_queue_vectors
@@ -407,10 +408,124 @@ def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None
     def write(tx: Tx) -> tuple[UndoPlan, Collection[str], Collection[str]]:
         planned = _undo(parts.analyser, tx, entry, memory_id)
         Undoing(tx, parts.analyser).carry_out(planned, user_origin(parts.clock))
-        live = [id_ for id_, state in planned.after.items() if state.state == "live"]
-        return planned.plan, live, planned.after.keys() - set(live)
+        return planned.plan, *_live_and_ended(planned)
 
     return run_change(parts, write)
+
+
+# The changes of a session, and their undo.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionRevert:
+    """The undo of all changes of a session.
+
+    Attributes:
+        undone_by: the first journal entry of the undo, which can be undone in turn; None if it is only planned.
+    """
+
+    plan: UndoPlan
+    undone_by: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the undo as JSON."""
+        planned = self.plan.to_json()
+        return {"decisions": planned["decisions"], "changes": planned["changes"], "undone_by": self.undone_by}
+
+
+def list_session_changes(parts: StoreContext, tx: Tx, session: str) -> list[dict[str, Any]]:
+    """Return the decisions made from a session's words and about its summary, newest first.
+
+    Each has the memory it is about as it is now, and the quoted words of the session.
+    """
+    memories = {memory.id: memory for memory in parts.memories(tx).of_session(session)}
+    entries, reverted_numbers = _session_entries(parts, tx, session, memories)
+    turn_ids = parts.turns(tx).ids_of_session(session)
+    return [
+        {
+            "entry": entry.seq,
+            "at": to_text(entry.at),
+            "actor": entry.actor,
+            "action": entry.action,
+            "reason": str((entry.payload or {}).get("reason", "")),
+            "memory_id": memory.id,
+            "kind": memory.kind,
+            "text": memory.text,
+            "state": memory.state,
+            "previous_text": memory.previous_text,
+            "quotes": [quote for quote in quotes(parts, tx, memory) if quote["turn_id"] in turn_ids],
+            "undone": entry.seq in reverted_numbers,
+        }
+        for entry in reversed(entries)
+        for memory in [memories[entry.subject_id]]
+    ]
+
+
+def plan_session_revert(parts: Parts, session: str) -> SessionRevert:
+    """Return the plan for undoing all changes of a session, and what depends on them.
+
+    Raises:
+        BadInput: nothing of the session is left to undo, or it is impossible (the message says why).
+    """
+    found = parts.readers.here(lambda tx: _session_undo(parts, tx, session))
+    return SessionRevert(plan=found.plan, undone_by=None)
+
+
+def revert_session(parts: Parts, session: str) -> SessionRevert:
+    """Undo all changes of a session, and what depends on them, at once; return what was done.
+
+    Raises:
+        BadInput: nothing of the session is left to undo, or it is impossible (the message says why).
+    """
+
+    def write(tx: Tx) -> tuple[SessionRevert, Collection[str], Collection[str]]:
+        planned = _session_undo(parts, tx, session)
+        undone_by = Undoing(tx, parts.analyser).carry_out(planned, user_origin(parts.clock))
+        live, ended = _live_and_ended(planned)
+        return SessionRevert(plan=planned.plan, undone_by=undone_by), live, ended
+
+    return run_change(parts, write)
+
+
+def _session_undo(parts: StoreContext, tx: Tx, session: str) -> Undo:
+    memories = {memory.id: memory for memory in parts.memories(tx).of_session(session)}
+    entries, reverted_numbers = _session_entries(parts, tx, session, memories)
+    in_force = [
+        entry
+        for entry in entries
+        if entry.seq not in reverted_numbers and (changes_of_entry(entry) or (entry.payload or {}).get("mentions"))
+    ]
+    if not in_force:
+        raise BadInput(
+            f"Nothing that session {session!r} changed is left to undo.", remedy="Look at the list of its changes."
+        )
+    return Undoing(tx, parts.analyser).of_all(in_force)
+
+
+def _session_entries(
+    parts: StoreContext, tx: Tx, session: str, memories: Mapping[str, Memory]
+) -> tuple[list[Entry], set[int]]:
+    """Return the decisions of a session about these memories, oldest first, and the numbers of reverted entries."""
+    turn_ids = parts.turns(tx).ids_of_session(session)
+    entries = Journal(tx).entries_about(*memories)
+    own = [
+        entry
+        for entry in entries
+        if entry.subject_id in memories
+        and entry.undoes is None
+        and ((entry.payload or {}).get("turn") in turn_ids or _is_about_summary(memories[entry.subject_id], session))
+    ]
+    return own, reverted(entries)
+
+
+def _is_about_summary(memory: Memory, session: str) -> bool:
+    return memory.kind == "episode" and memory.scope.session == session
+
+
+def _live_and_ended(undo: Undo) -> tuple[list[str], Collection[str]]:
+    """Return the ids of the memories that an undo makes live, and of those that it ends."""
+    live = [id_ for id_, state in undo.after.items() if state.state == "live"]
+    return live, undo.after.keys() - set(live)
 
 
 def _undo(analyser: Analyser, tx: Tx, entry: int | None, memory_id: str | None) -> Undo:

@@ -86,9 +86,28 @@ class Undoing:
         """
         named_entry = Journal(self._tx).entry(seq)
         _refuse_empty(named_entry)
-        if named_entry.undoes is not None and named_entry.payload:
-            named_entry = Journal(self._tx).entry(named_entry.payload["together"])
-        entries = dependents(named_entry, self._later(named_entry))
+        if named_entry.undoes is None or named_entry.payload is None:
+            return self.of_all([named_entry])
+        together = Journal(self._tx).undone_together(named_entry.payload["together"])
+        touched = {id_ for entry in together for id_ in entry.touches}
+        later = Journal(self._tx).entries_about(*touched, after=together[-1].seq)
+        reverted_numbers = reverted(later)
+        redone = {entry.undoes for entry in later if entry.seq not in reverted_numbers}
+        return self.of_all([entry for entry in together if entry.seq not in redone] or [named_entry])
+
+    def of_all(self, named_entries: Iterable[Entry]) -> Undo:
+        """Plan one undo of several decisions and of everything that depends on them.
+
+        Raises:
+            BadInput: one of them is reverted already; or what it refers to was erased; or two versions of one memory
+                would be live.
+        """
+        found = {
+            entry.seq: entry
+            for named_entry in named_entries
+            for entry in dependents(named_entry, self._later(named_entry))
+        }
+        entries = [found[seq] for seq in sorted(found)]
         versions = self._states.with_versions({id_ for entry in entries for id_ in entry.touches})
         before: dict[str, MemoryState] = {}
         states: dict[str, MemoryState] = {}
@@ -107,8 +126,8 @@ class Undoing:
         )
         return Undo(plan=plan, entries=tuple(steps), before=before, after=states)
 
-    def carry_out(self, undo: Undo, origin: Origin) -> None:
-        """Carry out the plan, in the caller's transaction."""
+    def carry_out(self, undo: Undo, origin: Origin) -> int:
+        """Carry out the plan, in the caller's transaction; return the first entry of the undo."""
         self._states.write(undo.after, origin.at)
         first = (self._tx.one("journal.newest") or {"n": 0})["n"] + 1
         for entry, changed in undo.entries:
@@ -133,6 +152,7 @@ class Undoing:
                 },
                 touches=entry.touches,
             )
+        return first
 
     def _mention(self, memory_id: str, by: int, cited: Sequence[Any] | None) -> None:
         self._tx.run("memories.mention", {"id": memory_id, "by": by, "at": ""})

@@ -86,6 +86,23 @@ class Windows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NotePreview:
+    """A note of the index: what a search finds it by.
+
+    Attributes:
+        path: relative to the vault.
+        changed: when the file was last written.
+        tags: folded, without `#`.
+        chunks: its parts in their order.
+    """
+
+    path: str
+    changed: datetime
+    tags: tuple[str, ...]
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
     """The number of indexed notes and chunks."""
 
@@ -192,6 +209,16 @@ class StoredVault:
         if not rows:
             return None
         return "\n\n".join(row["text"] for row in rows)[:limit], from_text(rows[0]["changed"])
+
+    def preview(self, path: str, limit: int) -> NotePreview | None:
+        """Return a note with its first chunks as they are indexed; None if it is not in the index."""
+        row = self._tx.one("vault.note", {"path": path})
+        if row is None:
+            return None
+        chunks = tuple(_chunk(one) for one in self._tx.all("vault.of_note", {"path": path, "limit": limit}))
+        return NotePreview(
+            path=path, changed=from_text(row["changed"]), tags=tuple(json.loads(row["tags"])), chunks=chunks
+        )
 
     def tagged(self, tag: str, limit: int) -> list[str]:
         """Return the paths of notes with a (folded) tag or one below it, last written first."""

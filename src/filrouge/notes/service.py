@@ -21,7 +21,7 @@ from filrouge.core.settings import Settings
 from filrouge.erasure.tombstones import TombstoneFilter, Tombstones
 from filrouge.memories.models import Filters
 from filrouge.notes.models import CHANNEL, Chunk, Listing, Note, NoteHit, NotesFound
-from filrouge.notes.pages import chunks, folded
+from filrouge.notes.pages import SUFFIX, chunks, folded
 from filrouge.notes.repository import ReadState, ScanStatus, StoredChunk, StoredVault
 from filrouge.providers.embedders import windows
 from filrouge.runtime.executors import PeriodicTask
@@ -54,6 +54,8 @@ _PATHS_PER_BATCH: Final = 100
 #: Version of the chunking. A change makes every note be read again.
 _CHUNKING_VERSION: Final = 1
 _MAX_PROBLEMS: Final = 50
+#: A note of more chunks is previewed by its first ones.
+_MAX_PREVIEWED: Final = 200
 
 
 def vault_watches(parts: Parts) -> tuple[PeriodicTask, PeriodicTask]:
@@ -246,6 +248,27 @@ def vault_status(parts: Parts, tx: Tx) -> dict[str, Any]:
                 for path, memory, reason in parts.vault.written.problems
             ],
         },
+    }
+
+
+def preview_note(parts: Parts, tx: Tx, path: str) -> dict[str, Any]:
+    """Return a note as it is indexed: the text that searches find, without secrets and without what was forgotten.
+
+    Raises:
+        NotFound: the path is not in the index.
+        VaultUnavailable: the vault cannot be read; then none of its notes is shown.
+    """
+    if not parts.vault.scanned.is_there:
+        raise VaultUnavailable(parts.vault.scanned.problem or "No vault is set.")
+    found = StoredVault(tx).preview(path, _MAX_PREVIEWED)
+    if found is None:
+        raise NotFound(f"There is no note {path!r} in the index.", remedy="Give its path within the vault.")
+    return {
+        "path": found.path,
+        "title": found.path.rpartition("/")[2].removesuffix(SUFFIX),
+        "changed_at": to_text(found.changed),
+        "tags": list(found.tags),
+        "chunks": [{"part": chunk.part, "heading": chunk.heading, "text": chunk.text} for chunk in found.chunks],
     }
 
 

@@ -195,6 +195,10 @@ class Journal:
         """Return the entries numbered above `after` that mention any of these memories, oldest first."""
         return [_entry_from_row(row) for row in self._tx.all("journal.of", {"ids": json.dumps(ids), "after": after})]
 
+    def undone_together(self, first: int) -> list[Entry]:
+        """Return the entries of one undo, oldest first, by the number of the first of them."""
+        return [_entry_from_row(row) for row in self._tx.all("journal.together", {"first": first})]
+
     def entry(self, seq: int) -> Entry:
         """Return the entry with that number.
 

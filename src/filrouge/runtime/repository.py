@@ -162,8 +162,10 @@ class Token:
     revoked_at: datetime | None = None
 
     def is_valid(self, at: datetime) -> bool:
-        """Return True if the token is valid at that time."""
-        return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
+        """Return True if the token is valid at that time. A browser session also ends when it is not used for hours."""
+        if self.revoked_at is not None or (self.expires_at is not None and at >= self.expires_at):
+            return False
+        return self.kind != "session" or at - (self.last_used_at or self.created_at) < SESSION_IDLE_TIMEOUT
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the token as the API returns it."""
@@ -253,6 +255,7 @@ def _token_from_row(row: dict[str, Any]) -> Token:
 PREFIX = "frg_"
 LINK_MINUTES = 5
 SESSION_HOURS = 12
+SESSION_IDLE_TIMEOUT = timedelta(hours=4)
 _MAX_NAME_CHARS = 100
 _EXPIRED_TOKEN_DAYS = 30
 
@@ -302,7 +305,7 @@ def redeem_login_link(clock: Clock, tx: Tx, secret: str) -> str:
     link = Tokens(tx).redeem(hash_secret(secret), clock.now())
     if link is None:
         raise Unauthorized(
-            "This login link was already used or has expired.", remedy="Make another: `filrouge token login`."
+            "This login link was already used or has expired.", remedy="Make another: `filrouge dashboard`."
         )
     session, session_secret = _store_token(clock, tx, "session", "browser", link.scope, timedelta(hours=SESSION_HOURS))
     _log_action(tx, clock.now(), "session_create", session)

@@ -51,14 +51,17 @@ ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
     ("server.routes.memories", (
         "/api/memory/facts", "/api/memory/memories", "/api/memory/search", "/search", "/api/memory/settings",
         "/api/memory/stats", "/api/memory/retrievals", "/api/memory/rules", "/memory/supersede", "/api/memory/review",
-        "/api/memory/undo", "/api/audit/", "/api/memory/concepts", "/memory/tool", "/memory/novel",
+        "/api/memory/undo", "/api/memory/sessions/", "/api/audit/", "/api/memory/concepts", "/memory/tool",
+        "/memory/novel",
     )),
     ("server.routes.threads", (
         "/api/memory/topics", "/api/memory/timeline", "/api/memory/threads", "/api/memory/turns/",
         "/api/memory/bridges", "/api/memory/graph",
     )),
-    ("server.routes.turns", ("/memory/turns", "/api/memory/messages")),
-    ("server.routes.providers", ("/embedding", "/extract/", "/api/memory/usage", "/memory/extract")),
+    ("server.routes.turns", ("/memory/turns", "/api/memory/messages", "/api/memory/turns/", "/api/memory/events")),
+    ("server.routes.providers", (
+        "/embedding", "/extract/", "/api/memory/usage", "/api/memory/activity", "/memory/extract",
+    )),
     ("server.routes.maintenance", (
         "/api/memory/gardens", "/api/memory/backups", "/api/memory/dead-letters", "/api/memory/jobs",
         "/api/memory/recalls/", "/metrics",
@@ -67,7 +70,9 @@ ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
     ("server.routes.transfer", ("/api/memory/export", "/api/memory/import")),
     ("server.routes.projects", ("/api/memory/projects",)),
     ("server.routes.notes", ("/api/memory/notes",)),
-    ("server.routes.access", ("/api/tokens", "/login/", "/signed-in")),
+    ("server.routes.access", ("/api/tokens", "/login/")),
+    ("server.routes.hosts", ("/api/hosts",)),
+    ("web.screens", ("/dashboard",)),
     ("mcp.mount", ("/mcp",)),
 )  # fmt: skip
 
@@ -77,9 +82,8 @@ class _Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         guard(self.router.routes)
-        return AdmissionMiddleware(
-            CutBodies(super().build_middleware_stack()), self.state.running.parts, self.state.token_cache
-        )
+        self.state.admitted = CutBodies(super().build_middleware_stack())
+        return AdmissionMiddleware(self.state.admitted, self.state.running.parts, self.state.token_cache)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of all routes, built once."""

@@ -196,6 +196,8 @@ _MAX_DEPTH: Final = 100
 _HOST_EVENT_PATHS: Final = frozenset({"/hooks/events"})
 #: Endpoints with a protocol of their own report unreadable input in that protocol.
 _OWN_PROTOCOL_PATHS: Final = frozenset({"/mcp"})
+#: The dashboard's forms; what they ask of the API is checked there.
+_FORM_PATHS: Final = "/dashboard/"
 
 
 async def check_request(connection: HTTPConnection) -> None:
@@ -208,7 +210,8 @@ async def check_request(connection: HTTPConnection) -> None:
     _check_address(connection)
     if not isinstance(connection, Request) or connection.method in ("GET", "HEAD"):
         return
-    if connection.url.path in _OWN_PROTOCOL_PATHS:
+    path = connection.url.path
+    if path in _OWN_PROTOCOL_PATHS or path.startswith(_FORM_PATHS):
         return
     try:
         body = await connection.body()

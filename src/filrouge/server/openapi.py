@@ -47,6 +47,7 @@ _TAGS: Final = {
     "backups": "Copies of the memory, verified.",
     "daemon": "The daemon about itself.",
     "turns": "Messages of programs with their own agent loop.",
+    "hosts": "The agents: which are connected, and when each was last heard from.",
     "jobs": "The queue of what is still to be done, what was set aside, and one recall in full.",
     "transfer": "Export and import.",
     "tokens": "Tokens for TCP access, and sign-in links for browsers.",

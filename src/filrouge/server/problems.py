@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from filrouge.core.errors import FilrougeError, TooMany, Unauthorized
+from filrouge.server.refusal import refusal_page
 
 PROBLEM: Final = "application/problem+json"
 
@@ -47,9 +48,18 @@ def _headers_of(error: FilrougeError) -> dict[str, str]:
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: FilrougeError) -> None:
-    """Answer a request or a WebSocket handshake with an error, without reading its body."""
-    body = json.dumps(problem_document(error, error.http_status)).encode()
-    head = {"Content-Type": PROBLEM, "Content-Length": str(len(body)), **_headers_of(error)}
+    """Answer a request or a WebSocket handshake with an error, without reading its body.
+
+    A browser that opens an address gets a page that says what to do instead.
+    """
+    head: dict[str, str]
+    if _is_navigation(scope):
+        page, head = refusal_page(error, _accepted(scope, b"accept-language"))
+        body = page.encode()
+    else:
+        body = json.dumps(problem_document(error, error.http_status)).encode()
+        head = {"Content-Type": PROBLEM}
+    head = {**head, "Content-Length": str(len(body)), **_headers_of(error)}
     headers = [(name.lower().encode(), value.encode()) for name, value in head.items()]
     kind = "http.response"
     if scope["type"] == "websocket":
@@ -60,3 +70,12 @@ async def refuse(scope: Scope, receive: Receive, send: Send, error: FilrougeErro
             return
     await send({"type": f"{kind}.start", "status": error.http_status, "headers": headers})
     await send({"type": f"{kind}.body", "body": body, "more_body": False})
+
+
+def _is_navigation(scope: Scope) -> bool:
+    """Return whether a browser asks for a page, rather than a program for an answer."""
+    return scope["type"] == "http" and scope["method"] == "GET" and "text/html" in _accepted(scope, b"accept")
+
+
+def _accepted(scope: Scope, name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")

@@ -25,6 +25,9 @@ Cursor = Annotated[
 
 #: Maximum digits of the number in a cursor, which has 64 bits.
 _MAX_DIGITS = 18
+WithTexts = Annotated[
+    bool, Query(description="Add the beginning of each item's text as it is now; empty if it was forgotten.")
+]
 PageLimit = Annotated[int | None, Query(ge=1, le=1000, description="Rows of a page; none = all.")]
 
 
@@ -63,10 +66,28 @@ def number_in(cursor: str | None) -> int | None:
     return number
 
 
-def link_next(request: Request, response: Response, number: int | None) -> None:
-    """Add the link to the next page, if there is one."""
-    if number is not None:
-        _add_link(request, response, number)
+def id_in(cursor: str | None) -> str:
+    """Return the id that a cursor contains; empty for the first page.
+
+    Raises:
+        BadInput: the cursor is invalid.
+    """
+    if cursor is None:
+        return ""
+    id_ = _decode(cursor)
+    if not isinstance(id_, str):
+        _refuse_cursor()
+    return id_
+
+
+def link_next(request: Request, response: Response, last: int | str | None) -> None:
+    """Add the link to the next page, if there is one.
+
+    Args:
+        last: the number or id of the last row of this page; None if there is no next page.
+    """
+    if last is not None:
+        _add_link(request, response, last)
 
 
 def _add_link(request: Request, response: Response, content: Any) -> None:

@@ -416,10 +416,23 @@ def _get_bridge_json(clock: Clock, tx: Tx, bridge_id: str) -> dict[str, Any]:
 # The graph of threads and bridges, for the API and the command line.
 
 
-def get_graph(parts: StoreContext, tx: Tx, *, project: str | None, everywhere: bool, limit: int) -> dict[str, Any]:
-    """Return the most recently active threads and the live bridges between them, of one project or of all."""
-    scope, names = ThreadScope(user=LOCAL_USER, project=project), names_of(tx)
-    threads = BridgeInputs(tx).in_scope(scope, "", everywhere=everywhere)[:limit]
+def get_graph(
+    parts: StoreContext, tx: Tx, *, project: str | None, everywhere: bool, limit: int, thread_id: str | None = None
+) -> dict[str, Any]:
+    """Return the most recently active threads and the live bridges between them, of one project or of all.
+
+    Args:
+        thread_id: only this thread and the threads that a bridge connects with it, strongest first.
+
+    Raises:
+        NotFound: there is no such thread.
+    """
+    scope, names, inputs = ThreadScope(user=LOCAL_USER, project=project), names_of(tx), BridgeInputs(tx)
+    if thread_id is None:
+        threads = inputs.in_scope(scope, "", everywhere=everywhere)[:limit]
+        bridges = list_bridges(parts, tx, project=project, everywhere=everywhere)
+    else:
+        threads, bridges = _neighbourhood(parts, tx, thread_id, limit)
     thread_ids = {thread.id for thread in threads}
     return {
         "project": project,
@@ -436,9 +449,16 @@ def get_graph(parts: StoreContext, tx: Tx, *, project: str | None, everywhere: b
             }
             for thread in threads
         ],
-        "bridges": [
-            bridge
-            for bridge in list_bridges(parts, tx, project=project, everywhere=everywhere)
-            if {bridge["source"], bridge["target"]} <= thread_ids
-        ],
+        "bridges": [bridge for bridge in bridges if {bridge["source"], bridge["target"]} <= thread_ids],
     }
+
+
+def _neighbourhood(
+    parts: StoreContext, tx: Tx, thread_id: str, limit: int
+) -> tuple[list[ThreadSnapshot], list[dict[str, Any]]]:
+    """Return a thread with the threads bridged with it, and every bridge of these threads, each once."""
+    own = list_bridges(parts, tx, thread_id=thread_id)
+    ends = dict.fromkeys([thread_id, *(end for bridge in own for end in (bridge["source"], bridge["target"]))])
+    threads = [get_live_thread(tx, end) for end in list(ends)[:limit]]
+    bridges = {bridge["id"]: bridge for thread in threads for bridge in list_bridges(parts, tx, thread_id=thread.id)}
+    return threads, list(bridges.values())

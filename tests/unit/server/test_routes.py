@@ -141,6 +141,10 @@ def test_the_context_of_a_prompt_is_the_block_and_is_logged(api: Api) -> None:
     assert (row["total_tokens_added"], row["user_message_preview"]) == (-(-len(block) // 4), QUESTION)
     assert {"id", "created_at", "items"} <= row.keys()
     assert [item["injected"] for item in row["items"]] == [True, False]  # the memory, and where it was said
+    [worded] = api.get("/api/memory/retrievals?outcome=delivered&texts=true")
+    assert all("8443" in item["text"] for item in worded["items"])
+    assert api.get(f"/api/memory/recalls/{row['id']}?texts=true")["items"] == worded["items"]
+    assert api.get("/api/memory/retrievals?outcome=late") == []
 
 
 def test_a_context_is_previewed_with_every_candidate_and_without_a_trace(api: Api) -> None:
@@ -154,6 +158,9 @@ def test_a_context_is_previewed_with_every_candidate_and_without_a_trace(api: Ap
     start = api.ask("POST", "/api/memory/context/preview", {"occasion": "start", "project": [SHOP]}).body
     assert "8443" in start["context"]
     assert api.ask("POST", "/api/memory/context/preview", {"occasion": "never"}).status == 400
+    stricter = api.ask("POST", "/api/memory/context/preview", body | {"max_results": 1, "min_score": 1}).body
+    assert {one["reason"] for one in stricter["candidates"]} == {"nothing relevant is known"}
+    assert api.ask("POST", "/api/memory/context/preview", body | {"max_results": 11}).status == 400
     api.parts.writer.run(lambda _: None)
     assert api.get("/api/memory/retrievals") == []
 

@@ -37,7 +37,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "maintenance": ("garden", "repair"),
     "backups": ("backup", "restore"),
     "transfer": ("export", "import"),
-    "daemon": ("logs", "paths"),
+    "daemon": ("dashboard", "logs", "paths"),
     "demo": ("demo", "mcp"),
 }
 #: Command group to its module and the name of its Typer app there.

@@ -6,6 +6,8 @@ daemon over TCP.
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -65,8 +67,36 @@ def status(json: Json = False) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
+    app.command()(dashboard)
     app.command()(logs)
     app.command()(paths)
+
+
+def dashboard(
+    print_url: Annotated[bool, typer.Option("--print-url", help="Print the link and open nothing.")] = False,
+    scope: Annotated[str, typer.Option("--scope", help="What the browser may do: read, write or admin.")] = "admin",
+    json: Json = False,
+) -> None:
+    """Open the dashboard in the browser, signed in by a link that works once."""
+    if ask_if_running("GET", "/health") is None:
+        ensure_running(home())
+    link = ask("POST", "/api/tokens/login-links", {"scope": _check_scope(scope)})
+    opened = not print_url and not json and _open_browser(link["url"])
+    if json:
+        output.show_json(link)
+    elif opened:
+        output.say("The dashboard opens in your browser. If it does not: filrouge dashboard --print-url")
+    else:
+        output.write(link["url"] + "\n")
+
+
+def _open_browser(url: str) -> bool:
+    """Ask the desktop to open an address; return False if there is no desktop or no browser."""
+    import webbrowser
+
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False  # a text browser would take over the terminal
+    return webbrowser.open(url)
 
 
 def logs(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from filrouge.core.errors import BadInput
@@ -16,16 +16,9 @@ from filrouge.server.middleware import TokenId
 from filrouge.server.responses import Answer, await_future, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["tokens"])
-SIGNED_IN = "/signed-in"
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Filrouge</title></head>
-<body><h1>Filrouge</h1><p>This browser is signed in.</p></body></html>
-"""
-_PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+#: The page that a browser sees after it has signed in.
+_START: Final = "/dashboard"
+_HEADERS: Final = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 _EXAMPLE = {
     "id": "01jd3v5k2m8qz7w4x9y6b0c1d2",
     "kind": "token",
@@ -147,13 +140,13 @@ async def tokens_new_link(body: NewLink, request: Request) -> dict[str, Any]:
     "/login/{link}",
     status_code=303,
     response_class=Response,
-    responses={303: {"description": "Signed in; the page says so."}},
+    responses={303: {"description": "Signed in; leads to the dashboard."}},
 )
 async def tokens_sign_in(link: str, request: Request) -> Response:
     """Exchange a login link for a session cookie. Only this daemon's own pages can use the cookie."""
     parts = parts_of(request)
     session = await await_future(parts.writer.submit(lambda tx: repository.redeem_login_link(parts.clock, tx, link)))
-    answer = RedirectResponse(SIGNED_IN, status_code=303, headers=_PAGE_HEADERS)
+    answer = RedirectResponse(_START, status_code=303, headers=_HEADERS)
     answer.set_cookie(
         cookie_name(request.scope["server"][1] or 0),
         session,
@@ -163,9 +156,3 @@ async def tokens_sign_in(link: str, request: Request) -> Response:
         secure=request.url.scheme == "https",
     )
     return answer
-
-
-@router.get(SIGNED_IN, response_class=HTMLResponse)
-async def tokens_signed_in() -> HTMLResponse:
-    """Show the page that confirms the sign-in."""
-    return HTMLResponse(_PAGE, headers=_PAGE_HEADERS)

@@ -118,6 +118,7 @@ class CandidateAnswer(Answer):
     tie: str | None = None
     work: list[str] | None = None
     strength: float | None = None
+    text: str | None = Field(None, description="With `texts`: its beginning as it is now.")
 
 
 class LoggedRecall(Answer):
@@ -244,6 +245,14 @@ class PreviewBody(ContextBody):
     occasion: Literal["prompt", "start"] = "prompt"
     opening: Literal["startup", "resume", "clear", "compact", "fork"] = "startup"
     cwd: str = ""
+    max_results: int | None = Field(None, ge=1, le=10, description="Used instead of `auto_retrieve_max_results`.")
+    min_score: float | None = Field(None, ge=0, le=1, description="Used instead of `auto_retrieve_min_score`.")
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Return the settings that this preview replaces."""
+        given = {"auto_retrieve_max_results": self.max_results, "auto_retrieve_min_score": self.min_score}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @memory_router.post("/memory/context", responses=response_model(ContextAnswer))
@@ -267,7 +276,8 @@ async def injecting_preview_of(body: PreviewBody, request: Request) -> dict[str,
         event = _event(parts.clock, body, "session_start", {"source": body.opening}, body.cwd)
     else:
         event = _event(parts.clock, body, "prompt", {"text": body.prompt}, body.cwd)
-    return result_json(await run_recall(parts.readers, lambda _: preview(parts, event, project)), explained=True)
+    result = await run_recall(parts.readers, lambda _: preview(parts, event, project, overrides=body.overrides))
+    return result_json(result, explained=True)
 
 
 def _event(

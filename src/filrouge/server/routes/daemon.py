@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any, Final, Literal, cast
 
 from fastapi import APIRouter, BackgroundTasks, Request, Response, WebSocket
+from fastapi.responses import RedirectResponse
 from pydantic import Field, RootModel
 
 from filrouge._version import __version__
@@ -380,6 +381,14 @@ async def static_static(name: str) -> Response:
     if name not in _FILE_CONTENTS:
         _FILE_CONTENTS[name] = resources.files("filrouge").joinpath("web", "static", name).read_bytes()
     return Response(_FILE_CONTENTS[name], headers={**_HEADERS, "Content-Type": FILES[name]})
+
+
+@pages_router.get("/", include_in_schema=False)
+@pages_router.get("/memory", include_in_schema=False)
+async def static_start(request: Request) -> Response:
+    """Lead a browser to the dashboard."""
+    to = "/dashboard/memory" if request.url.path == "/memory" else "/dashboard"
+    return RedirectResponse(to, status_code=303)
 
 
 ROUTERS = (daemon_router, live_router, pages_router)

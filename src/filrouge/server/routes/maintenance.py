@@ -14,7 +14,9 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from filrouge.context.log import Recalls
+from filrouge.core.clock import Language
 from filrouge.core.errors import NotFound
+from filrouge.core.protocols import Tx
 from filrouge.erasure.models import Effect, MatchReason
 from filrouge.maintenance import backup_service, garden_service, health
 from filrouge.maintenance.consolidation import GardenState, Phase, Status, StepKind, Trigger
@@ -23,7 +25,7 @@ from filrouge.runtime import jobs
 from filrouge.runtime.metrics import CONTENT_TYPE
 from filrouge.server.admission import requires
 from filrouge.server.middleware import GardenId, JobId, RecallId
-from filrouge.server.queries import Cursor, link_next, number_in
+from filrouge.server.queries import Cursor, WithTexts, link_next, number_in
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, read_in_tx, response_model
 from filrouge.server.routes import daemon
 from filrouge.server.routes.context import LoggedRecall
@@ -244,12 +246,15 @@ async def gardens_garden(request: Request, garden_id: GardenId) -> dict[str, Any
 
 @garden_router.get("/api/memory/gardens/{garden_id}/progress", responses=response_model(ProgressAnswer))
 async def gardens_progress(
-    request: Request, garden_id: GardenId, after: Annotated[int, Query(ge=0)] = 0
+    request: Request,
+    garden_id: GardenId,
+    after: Annotated[int, Query(ge=0)] = 0,
+    language: Annotated[Language | None, Query(description="Of the labels; by default the user's.")] = None,
 ) -> dict[str, Any]:
     """List the progress messages of a run after the first `after`. They are as they were sent over the WebSocket, each
     with its label. `next` is the `after` of the next request."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: garden_service.progress(parts, tx, garden_id, after))
+    return await read_in_tx(request, lambda tx: garden_service.progress(parts, tx, garden_id, after, language))
 
 
 # Backups: make and list. Restoring is a command, because no daemon may run meanwhile.
@@ -409,9 +414,15 @@ async def jobs_discard(job_id: JobId, request: Request) -> dict[str, Any]:
         },
     ),
 )
-async def jobs_recall(recall_id: RecallId, request: Request) -> dict[str, Any]:
+async def jobs_recall(recall_id: RecallId, request: Request, texts: WithTexts = False) -> dict[str, Any]:
     """Return one recall with what was injected, and the best candidates that were not."""
-    found = await read_in_tx(request, lambda tx: Recalls(tx).get(recall_id))
+
+    def read(tx: Tx) -> dict[str, Any] | None:
+        recalls = Recalls(tx)
+        found = recalls.get(recall_id)
+        return recalls.with_texts([found])[0] if found and texts else found
+
+    found = await read_in_tx(request, read)
     if found is None:
         raise NotFound(f"There is no recall {recall_id!r}.", remedy="See `GET /api/memory/retrievals`.")
     return found

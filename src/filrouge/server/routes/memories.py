@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
@@ -25,7 +25,18 @@ from filrouge.core.settings import check, rename_old_settings
 from filrouge.extraction.vocabulary import Language, detect_language
 from filrouge.maintenance import health
 from filrouge.memories import reports, service
-from filrouge.memories.changes import bin_memory, pin, put_fact, remember, remember_many, restore, supersede
+from filrouge.memories.changes import (
+    MAX_SELECTED,
+    SelectionAction,
+    bin_memory,
+    change_selection,
+    pin,
+    put_fact,
+    remember,
+    remember_many,
+    restore,
+    supersede,
+)
 from filrouge.memories.files import MAX_FILE, run
 from filrouge.memories.models import MAX_PATH_CHARS, Filters, Kind, ReviewKind, ReviewOutcome, Sentiment, State
 from filrouge.memories.reports import MAX_COMPARED_CHARS, THRESHOLD, is_novel, one_json
@@ -35,11 +46,12 @@ from filrouge.notes.service import hit_json, merge_notes, search_notes
 from filrouge.projects import repository
 from filrouge.runtime.services import StoredSettings
 from filrouge.search.filters import parse_filters
+from filrouge.search.models import DeliveryOutcome
 from filrouge.search.repository import FilteredRows, SearchScope
 from filrouge.search.service import Mode, Question, recall, search_turns
 from filrouge.server.admission import requires
 from filrouge.server.middleware import MemoryId, ThreadId
-from filrouge.server.queries import Cursor, PageLimit, link_next, number_in, page_of
+from filrouge.server.queries import Cursor, PageLimit, WithTexts, id_in, link_next, number_in, page_of
 from filrouge.server.responses import (
     Answer,
     Body,
@@ -239,6 +251,33 @@ class UndoAnswer(Answer):
     changes: list[EffectAnswer]
     dry_run: bool
     text: str
+
+
+class SessionChangeAnswer(Answer):
+    """A decision made in a session, with the memory it is about as it is now."""
+
+    entry: int = Field(ge=1, description="Its number, which `undo` takes.")
+    at: str
+    actor: str
+    action: str
+    reason: str
+    memory_id: str
+    kind: Kind
+    text: str
+    state: State
+    previous_text: str | None
+    quotes: list[Quote] = Field(description="The words of this session that the memory is based on.")
+    undone: bool
+
+
+class SessionRevertAnswer(Answer):
+    """The undo of all changes of a session."""
+
+    session_id: str
+    decisions: list[TakenBackAnswer]
+    changes: list[EffectAnswer]
+    undone_by: int | None = Field(description="The entry with which `undo` takes the whole back; null in a dry run.")
+    dry_run: bool
 
 
 class AuditAnswer(Answer):
@@ -566,9 +605,25 @@ async def memory_stats(request: Request) -> dict[str, Any]:
 
 
 @memory_router.get("/api/memory/retrievals", responses=response_model(list[RetrievalAnswer]))
-async def memory_retrievals(request: Request, limit: Limit = 20) -> list[dict[str, Any]]:
+async def memory_retrievals(
+    request: Request,
+    response: Response,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    outcome: Annotated[DeliveryOutcome | None, Query(description="Only recalls with this outcome.")] = None,
+    texts: WithTexts = False,
+) -> list[dict[str, Any]]:
     """Return the latest recalls with what was injected for each."""
-    return await read_in_tx(request, lambda tx: Recalls(tx).last(limit))
+    before = id_in(cursor)
+
+    def read(tx: Tx) -> list[dict[str, Any]]:
+        recalls = Recalls(tx)
+        rows = recalls.last(limit + 1, before=before, outcome=outcome or "")
+        return recalls.with_texts(rows) if texts else rows
+
+    rows = await read_in_tx(request, read)
+    link_next(request, response, rows[limit - 1]["id"] if len(rows) > limit else None)
+    return rows[:limit]
 
 
 def action_json(action: Action) -> dict[str, Any]:
@@ -637,6 +692,13 @@ class SupersedeBody(Body):
     source: str = Field("", max_length=200)
 
 
+class SelectionBody(Body):
+    """Several memories, and the one change to make to all of them."""
+
+    ids: list[MemoryId] = Field(min_length=1, max_length=MAX_SELECTED)
+    action: SelectionAction
+
+
 class SettleBody(Body):
     """How to settle a review: `old`, `new` or `both` of a conflict; `accept` or `dismiss` an unproven statement."""
 
@@ -670,6 +732,15 @@ async def changing_restore_one(memory_id: MemoryId, request: Request) -> dict[st
     """Restore a memory that was binned or superseded."""
     parts = parts_of(request)
     return action_json(await in_thread(lambda: restore(parts, memory_id)))
+
+
+@changing_router.post("/api/memory/memories/selection", responses=response_model(ActionsAnswer))
+async def changing_selection(body: SelectionBody, request: Request) -> dict[str, Any]:
+    """Change several memories in one step, all or none. The answer contains the decisions; a memory that is as wanted
+    already needs none."""
+    parts = parts_of(request)
+    actions = await in_thread(lambda: change_selection(parts, body.ids, body.action))
+    return {"actions": [action_json(action) for action in actions]}
 
 
 @changing_router.get("/api/memory/memories/{memory_id}/history", responses=response_model(MemoryVersions))
@@ -723,6 +794,33 @@ async def changing_undo_one(body: UndoBody, request: Request) -> dict[str, Any]:
     plan_or_undo = plan_undo if body.dry_run else undo
     found = await in_thread(lambda: plan_or_undo(parts, entry=body.entry, memory_id=body.memory_id))
     return found.to_json() | {"dry_run": body.dry_run, "text": str(found)}
+
+
+SessionId = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+class RevertBody(Body):
+    """Whether to only report the effect."""
+
+    dry_run: bool = False
+
+
+@changing_router.get(
+    "/api/memory/sessions/{session_id:path}/changes", responses=response_model(list[SessionChangeAnswer])
+)
+async def changing_session_changes(session_id: SessionId, request: Request) -> list[dict[str, Any]]:
+    """List the decisions made from the words of a session and about its summary, newest first."""
+    parts = parts_of(request)
+    return await read_in_tx(request, lambda tx: service.list_session_changes(parts, tx, session_id))
+
+
+@changing_router.post("/api/memory/sessions/{session_id:path}/revert", responses=response_model(SessionRevertAnswer))
+async def changing_revert_session(session_id: SessionId, body: RevertBody, request: Request) -> dict[str, Any]:
+    """Undo every change of a session, and every decision that depends on one, at once."""
+    parts = parts_of(request)
+    plan_or_revert = service.plan_session_revert if body.dry_run else service.revert_session
+    found = await in_thread(lambda: plan_or_revert(parts, session_id))
+    return {"session_id": session_id, **found.to_json(), "dry_run": body.dry_run}
 
 
 @changing_router.get("/api/audit/verify", responses=response_model(AuditAnswer))

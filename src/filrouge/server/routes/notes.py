@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from filrouge.notes.service import vault_status
+from filrouge.notes.service import preview_note, vault_status
 from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
 
 router = APIRouter(tags=["notes"])
@@ -64,6 +64,24 @@ class NotesAnswer(Answer):
     written: WrittenAnswer
 
 
+class NoteChunk(Answer):
+    """A part of a note, with the headings above it."""
+
+    part: int = Field(ge=0)
+    heading: str
+    text: str
+
+
+class NotePreviewAnswer(Answer):
+    """A note as it is indexed: without secrets, and without what was forgotten."""
+
+    path: str
+    title: str
+    changed_at: str
+    tags: list[str]
+    chunks: list[NoteChunk] = Field(description="Its first 200 parts.")
+
+
 @router.get("/api/memory/notes", responses=response_model(NotesAnswer))
 async def notes_vault(request: Request) -> dict[str, Any]:
     """Return the state of the vault."""
@@ -77,3 +95,13 @@ async def notes_anew(request: Request) -> dict[str, Any]:
     parts = parts_of(request)
     parts.vault.anew.set()
     return await read_in_tx(request, lambda tx: vault_status(parts, tx))
+
+
+@router.get("/api/memory/notes/preview", responses=response_model(NotePreviewAnswer))
+async def notes_preview(
+    request: Request, path: Annotated[str, Query(max_length=4096, description="Within the vault, as it is listed.")]
+) -> dict[str, Any]:
+    """Return what is read of one note: its tags, and its parts as searches find them. 404 for a path that is not in
+    the index; no file is opened."""
+    parts = parts_of(request)
+    return await read_in_tx(request, lambda tx: preview_note(parts, tx, path))

@@ -281,6 +281,25 @@ async def usage_usage(request: Request, days: Annotated[int, Query(ge=1, le=366)
     return await read_in_tx(request, lambda tx: health.usage(parts, tx, days))
 
 
+class ActivityDay(Answer):
+    """What happened on one day, in this machine's time zone."""
+
+    day: str
+    prompts: int = Field(ge=0, description="Prompts that were captured.")
+    memories: int = Field(ge=0, description="Memories that were learned, whatever became of them later.")
+    recalls: int = Field(ge=0)
+    delivered: int = Field(ge=0, description="Recalls that gave an agent something.")
+    late: int = Field(ge=0, description="Recalls that found something after the agent had already continued.")
+    tokens: int = Field(ge=0, description="Tokens that the delivered recalls added to prompts.")
+
+
+@memory_router.get("/api/memory/activity", responses=response_model(list[ActivityDay]))
+async def usage_activity(request: Request, days: Annotated[int, Query(ge=1, le=366)] = 366) -> list[dict[str, Any]]:
+    """Return what was captured, learned and recalled on each of the last days, oldest first, today included."""
+    parts = parts_of(request)
+    return await read_in_tx(request, lambda tx: health.activity(parts.clock, tx, days))
+
+
 _MAX_CHARS = 1_000_000
 
 

@@ -476,6 +476,9 @@ async def bridges_graph(
     request: Request,
     form: Annotated[Literal["json", "dot", "svg"], Query(alias="format")] = "json",
     project: BridgeProject = None,
+    thread: Annotated[
+        ThreadId | None, Query(description="Only this thread and the threads that a bridge connects with it: its id.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Number of threads; the most recently active ones.")] = 100,
 ) -> Response:
     """Return threads and bridges as JSON, as Graphviz DOT or as an SVG image."""
@@ -483,7 +486,7 @@ async def bridges_graph(
 
     def read(tx: Tx) -> dict[str, Any]:
         id_ = project_id(tx, project or [])
-        return bridge_service.get_graph(parts, tx, project=id_, everywhere=not project, limit=limit)
+        return bridge_service.get_graph(parts, tx, project=id_, everywhere=not project, limit=limit, thread_id=thread)
 
     found = await read_in_tx(request, read)
     if form == "json":

@@ -92,6 +92,33 @@ UPDATE events SET state = :state, reason = :reason WHERE id = :id AND state <> '
 UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '',
                   key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
 WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: events.page
+-- Numbers of events before a number, newest first; of one host if it is not NULL.
+SELECT seq FROM events WHERE seq < :before AND (:host IS NULL OR host = :host) ORDER BY seq DESC LIMIT :limit
+-- name: events.page_of_state
+-- The same for one state; NULL parameters are ignored. `learned`: whether a memory cites one of the event's turns;
+-- `passed`: whether extraction passed one of them over.
+SELECT seq FROM events
+WHERE state = :state AND seq < :before AND (:host IS NULL OR host = :host)
+  AND (:learned IS NULL OR :learned = EXISTS (
+    SELECT 1 FROM turns JOIN evidence ON turn_id = turns.id JOIN memories ON memories.id = memory_id
+    WHERE event_id = events.id AND memories.kind NOT IN ('concept', 'episode')))
+  AND (:passed IS NULL OR :passed = EXISTS (SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''))
+ORDER BY seq DESC LIMIT :limit
+-- name: events.shown
+-- Events by number, newest first, with the beginning of their first turn and why extraction passed one over.
+SELECT events.seq, events.id, events.at, received_at, events.host AS channel, events.session_id, events.kind,
+       events.project_id AS project, events.state, events.reason, turns.id AS turn_id,
+       substr(turns.text, 1, :characters) AS excerpt,
+       (SELECT max(skipped) FROM turns WHERE event_id = events.id) AS passed_over
+FROM events LEFT JOIN turns ON turns.seq = (SELECT min(said.seq) FROM turns AS said WHERE said.event_id = events.id)
+WHERE events.seq IN (SELECT value FROM json_each(:seqs)) ORDER BY events.seq DESC
+-- name: events.learned
+-- The memories that cite a turn of these events, oldest first.
+SELECT DISTINCT event_id, memories.id, memories.kind, memories.state, substr(memories.text, 1, :characters) AS text
+FROM json_each(:ids) CROSS JOIN turns ON event_id = json_each.value CROSS JOIN evidence ON turn_id = turns.id
+CROSS JOIN memories ON memories.id = memory_id
+WHERE memories.kind NOT IN ('concept', 'episode') ORDER BY memories.seq
 -- name: events.sealed
 SELECT seq, id, payload, row_key, row_hash FROM events
 WHERE seq > :after AND state <> 'forgotten' ORDER BY seq LIMIT :limit
@@ -142,6 +169,24 @@ RETURNING id
 SELECT id FROM turns
 WHERE tenant = 'local' AND project_id IS :project_id AND text_hash = :text_hash AND role = 'user'
   AND at BETWEEN :since AND :until AND host <> :host AND user_id = :user_id
+-- name: turns.last_heard
+-- When the latest message of each host was said: steps from session to session in an index, and asks each for its last.
+WITH RECURSIVE hosts (name) AS (
+  SELECT min(host) FROM turns WHERE tenant = 'local'
+  UNION ALL
+  SELECT (SELECT min(host) FROM turns WHERE tenant = 'local' AND host > name) FROM hosts WHERE name IS NOT NULL
+),
+sessions (name, session) AS (
+  SELECT name, (SELECT min(session_id) FROM turns WHERE tenant = 'local' AND host = name)
+  FROM hosts WHERE name IS NOT NULL
+  UNION ALL
+  SELECT name, (SELECT min(session_id) FROM turns WHERE tenant = 'local' AND host = name AND session_id > session)
+  FROM sessions WHERE session IS NOT NULL
+)
+SELECT name AS host, max((
+  SELECT max(at) FROM turns WHERE tenant = 'local' AND host = name AND session_id = session AND role <> 'tool'
+)) AS at
+FROM sessions WHERE session IS NOT NULL GROUP BY name
 -- name: turns.get
 SELECT turns.* FROM json_each(:ids) CROSS JOIN turns ON turns.id = value ORDER BY json_each.key
 -- name: turns.skip
@@ -304,6 +349,8 @@ SELECT id, key, event_id, host, session_id, user_id, project_id, agent, channel,
        iif(role = 'tool', substr(text, 1, :of_tools), text) AS text
 FROM turns WHERE tenant = 'local' AND session_id = :session_id AND host = :host AND seq > :after
 ORDER BY seq DESC LIMIT :limit
+-- name: turns.ids_of_session
+SELECT id FROM turns WHERE tenant = 'local' AND session_id = :session_id
 -- name: turns.host_of_session
 SELECT host FROM turns WHERE tenant = 'local' AND session_id = :session_id ORDER BY seq DESC LIMIT 1
 -- name: turns.present
@@ -568,16 +615,17 @@ WHERE memories_fts MATCH :match AND state = 'live' AND kind NOT IN ('concept', '
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
 ORDER BY bm25(memories_fts) LIMIT :limit
 -- name: memories.share
--- The memories that pass a filter; NULL parameters are ignored. Without `as_of`: live memories.
+-- The memories that pass a filter; NULL parameters are ignored. Without `as_of`: live memories. The index
+-- of days finds those of a period.
 SELECT seq, id, state <> 'live' AS ended FROM memories
-WHERE tenant = 'local'
+WHERE +tenant = 'local'
   AND iif(:as_of IS NULL, state = 'live',
           state <> 'quarantined' AND valid_from <= :as_of AND (valid_to IS NULL OR valid_to > :as_of))
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
   AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
   AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
   AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
-  AND (:since IS NULL OR valid_from >= :since) AND (:until IS NULL OR valid_from < :until)
+  AND valid_from >= ifnull(:since, '') AND valid_from < ifnull(:until, '~')
   AND (:branch IS NULL OR branch = :branch) AND (:language IS NULL OR language = :language)
   AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
                                  WHERE thread_id = :thread))
@@ -614,6 +662,16 @@ WITH RECURSIVE kin (id) AS (
   UNION SELECT one.superseded_by FROM kin JOIN memories AS one ON one.id = kin.id WHERE one.superseded_by IS NOT NULL
 )
 SELECT memories.*, outcome FROM kin CROSS JOIN memories ON memories.id = kin.id LEFT JOIN reviews ON memory_id = memories.id
+-- name: memories.of_session
+-- What a session taught or ended: the memories that cite its turns, its summaries, and the memories that it ended.
+SELECT memory_id AS id FROM turns JOIN evidence ON turn_id = turns.id
+WHERE tenant = 'local' AND session_id = :session_id
+UNION
+SELECT id FROM memories
+WHERE tenant = 'local' AND state IN ('live', 'superseded', 'binned') AND kind = 'episode' AND session_id = :session_id
+UNION
+SELECT subject_id FROM journal WHERE action = 'delete' AND json_extract(payload, '$.turn') IN
+  (SELECT id FROM turns WHERE tenant = 'local' AND session_id = :session_id)
 -- name: memories.used
 UPDATE memories SET uses = uses + 1, last_used = max(ifnull(last_used, ''), :at)
 WHERE id IN (SELECT value FROM json_each(:ids))
@@ -982,6 +1040,12 @@ ORDER BY seq
 SELECT seq, at, actor, action, subject_id, payload,
        (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
 FROM journal WHERE seq = :seq
+-- name: journal.together
+-- The entries of one undo, by the first of them.
+SELECT seq, at, actor, action, subject_id, payload,
+       (SELECT json_group_array(memory_id) FROM journal_touches AS all_of WHERE all_of.seq = journal.seq) AS touches
+FROM journal WHERE seq >= :first AND action = 'undo' AND json_extract(payload, '$.together') = :first
+ORDER BY seq
 -- name: journal.progress
 -- Values that change with every change worth a backup.
 SELECT (SELECT ifnull(max(seq), 0) FROM events) AS events, (SELECT ifnull(max(seq), 0) FROM turns) AS turns,
@@ -1118,7 +1182,14 @@ VALUES (:id, :channel, :session_id, :project_id, :preview, :memories_injected, :
 -- name: recalls.last
 SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_injected, total_tokens_added, items,
        notices, latency_ms, created_at, outcome, omitted
-FROM memory_retrievals ORDER BY id DESC LIMIT :limit
+FROM memory_retrievals WHERE id < :before AND (:outcome = '' OR outcome = :outcome) ORDER BY id DESC LIMIT :limit
+-- name: recalls.texts
+-- The beginning of the memories, turns and threads with these ids, as they are now.
+SELECT id, substr(text, 1, :characters) AS text FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+UNION ALL
+SELECT id, substr(text, 1, :characters) FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
+UNION ALL
+SELECT id, substr(title, 1, :characters) FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: recalls.by_day
 SELECT substr(created_at, 1, 10) AS day, project_id AS project, count(*) AS recalls,
        sum(outcome = 'delivered') AS delivered, sum(outcome = 'late') AS late, sum(outcome = 'empty') AS empty,
@@ -1268,6 +1339,17 @@ DELETE FROM vectors WHERE (owner_kind, owner_id) > (:owner_kind, :owner_id)
   AND (owner_kind, owner_id) <= (:last_kind, :last_id)
   AND space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 
+-- name: activity.memories
+-- The memories of each day in the machine's time zone, whatever became of them.
+SELECT date(valid_from, 'localtime') AS day, count(*) AS memories FROM memories
+WHERE valid_from >= :since AND kind NOT IN ('concept', 'episode') AND state <> 'quarantined' GROUP BY 1
+-- name: activity.prompts
+SELECT date(at, 'localtime') AS day, count(*) AS prompts FROM events
+WHERE kind = 'prompt' AND at >= :since GROUP BY 1
+-- name: activity.recalls
+SELECT date(created_at, 'localtime') AS day, count(*) AS recalls, sum(outcome = 'delivered') AS delivered,
+       sum(outcome = 'late') AS late, sum(iif(outcome = 'delivered', total_tokens_added, 0)) AS tokens
+FROM memory_retrievals WHERE created_at >= :since GROUP BY 1
 -- name: usage.add
 INSERT INTO llm_usage (at, day, operation, provider, model, calls, input_tokens, output_tokens, estimated, dollars)
 VALUES (:at, :day, :operation, :provider, :model, :calls, :input_tokens, :output_tokens, :estimated, :dollars)
@@ -2105,6 +2187,8 @@ CROSS JOIN vault_fts ON vault_fts.rowid = seq
 -- name: vault.of_note
 SELECT path, part, heading, text, changed FROM vault_chunks JOIN vault_notes USING (path)
 WHERE path = :path ORDER BY part LIMIT :limit
+-- name: vault.note
+SELECT path, changed, tags FROM vault_notes WHERE path = :path
 -- name: vault.tagged
 -- Notes with a tag or a tag below it, most recently changed first.
 SELECT path FROM vault_notes
