@@ -9,7 +9,7 @@ PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= 2000
 PROOFS ?= slow or proof or law or hypothesis
 
-.PHONY: help demo test proof hosts check docs messages vendor bench clean
+.PHONY: help demo test proof hosts check docs messages vendor screenshots bench clean
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ messages: $(VENV)/.test ## collect the dashboard's texts into its .po files, and
 
 vendor: $(VENV)/.test ## copy the dashboard's JavaScript libraries from their npm packages
 	@$(BIN)/python -m tests.support.vendor
+
+screenshots: $(VENV)/.test ## make the pictures of the dashboard in docs/images/dashboard (needs Chromium)
+	@$(BIN)/python -m tests.support.dashboard_screenshots
 
 bench: $(VENV)/.installed ## latency of the hook
 	@$(BIN)/python bench/hook.py --out bench/results/hook.json

@@ -159,7 +159,9 @@ def test_a_page_that_stays_open_finds_the_daemon_again(browser: Browser) -> None
                 reader = stack.enter_context(visitor(browser, before))
                 page, watch = reader.open(MEMORY)
                 page.wait_for_function(_OPEN, timeout=LIVE_MS)
-            page.wait_for_function("() => document.querySelector('#live-state').dataset.state !== 'open'", timeout=LIVE_MS)
+            page.wait_for_function(
+                "() => document.querySelector('#live-state').dataset.state !== 'open'", timeout=LIVE_MS
+            )
             with daemon(home, **environ):
                 eventually("the daemon answers", lambda: is_up(home))
                 page.wait_for_function(_OPEN, timeout=LIVE_MS)
@@ -183,7 +185,7 @@ def test_no_stored_script_runs_wherever_it_is_shown(browser: Browser) -> None:
         shown = [
             *(f"{ROOT}/memories/{id_}" for id_ in hostile.filled.memories),
             *(f"{ROOT}/threads/{id_}" for id_ in hostile.filled.threads),
-            *(f"{ROOT}/injections/{id_}" for id_ in hostile.filled.recalls),
+            *(f"{ROOT}/injections/{id_}" for (id_,) in rows(hostile, "SELECT id FROM memory_retrievals")),
             *(str(httpx.URL(f"{ROOT}/memory/search", params={"q": text})) for text in STORED_SCRIPTS),
             *addresses(hostile).values(),
             *every_page_of_the_list(hostile),

@@ -236,6 +236,7 @@ def walk(person: Person) -> Iterator[tuple[str, ...]]:
     yield ("import", attack, file)
     yield ("import", "claude-code", file)
     yield ("paths",)
+    yield ("dashboard", "--print-url")
     yield ("model", "status")
     yield ("audit", "verify")
     yield ("token", "list")

@@ -264,6 +264,7 @@ EXAMPLES: tuple[Example, ...] = (
     # The daemon about itself, and its end.
     _of("metrics_metrics", "/metrics"),
     _of("daemon_status", "/daemon/status"),
+    _of("daemon_attention", "/daemon/attention"),
     _of("daemon_well", "/daemon/health"),
     _of("daemon_drain", "/daemon/drain"),
     _of("daemon_stop", "/daemon/stop"),

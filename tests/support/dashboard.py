@@ -95,7 +95,7 @@ def environ_of() -> dict[str, str]:
 
 def leave_a_receipt(dashboard: Dashboard) -> None:
     """Have something remembered, and forget it."""
-    told = {"text": "The old launch code was Rosebud.", "project": []}
+    told: dict[str, Any] = {"text": "The old launch code was Rosebud.", "project": []}
     [action] = dashboard.ask("POST", "/api/memory/memories", told)["actions"]
     dashboard.ask("POST", "/api/memory/forget", {"id": action["id"], "at_once": True})
 

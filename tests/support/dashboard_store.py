@@ -51,6 +51,8 @@ from filrouge.threads.upkeep import update_vector
 
 ENVIRON: Final = {"FILROUGE_EMBEDDING_MODEL": "hashing"}
 YEAR: Final = timedelta(days=365)
+#: A little less than how long the recall log is kept.
+MONTH: Final = timedelta(days=28)
 AT_ONCE: Final = 2_000
 _TALK: Final = Path(__file__).parents[2] / "bench" / "data" / "talk" / "train"
 _KINDS: Final[dict[str, Kind]] = {"deadline": "intent", "cause": "fact"}
@@ -194,7 +196,7 @@ class _Year:
             StoredVectors(tx).put("memory", memory, self._space, vector[None, :])
             self.filled.memories.append(memory)
             if (number + 1) % self._of_a_session == 0 or number == self._count - 1:
-                self._recall(tx, number, at, project)
+                self._recall(tx, number, project)
                 self._end_session(tx, turn)
 
     def settle(self, tx: Tx) -> None:
@@ -308,8 +310,9 @@ class _Year:
         before.append(action.memory_id)
         return action.memory_id
 
-    def _recall(self, tx: Tx, number: int, at: datetime, project: str | None) -> None:
-        """Log what went in front of a prompt."""
+    def _recall(self, tx: Tx, number: int, project: str | None) -> None:
+        """Log what went in front of a prompt, in the last month."""
+        at = self._began + YEAR - MONTH * (1 - (number + 1) / self._count)
         known = self._of_project.get(project, [])[-6:]
         kinds = {id_: memory.kind for id_, memory in self._parts.memories(tx).some(known).items()}
         items = [_candidate(id_, kinds[id_], place) for place, id_ in enumerate(known)]

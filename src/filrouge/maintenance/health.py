@@ -233,6 +233,11 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
     }
 
 
+def attention(tx: Tx) -> dict[str, int]:
+    """Return the numbers of statements to review and of dead jobs."""
+    return {"to_review": number_of(tx, "reviews.count"), "dead_jobs": Jobs(tx).count().dead}
+
+
 def stats(tx: Tx) -> dict[str, Any]:
     """Return the counts for the memory page."""
     live = sum(row["n"] for row in tx.all("memories.count") if row["state"] == "live")

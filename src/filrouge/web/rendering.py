@@ -182,8 +182,8 @@ async def _show(request: Request, build: Page, template: str) -> Response:
 
 async def _badges(visit: Visit) -> dict[str, Any]:
     """Return what every page's navigation counts, and what it has to say of the daemon."""
-    status = await visit.api.get("/daemon/status")
-    return {"to_review": status["to_review"], "dead": status["queue"]["dead"], "notice": status["notice"]}
+    found = await visit.api.get("/daemon/attention")
+    return {"to_review": found["to_review"], "dead": found["dead_jobs"], "notice": found["notice"]}
 
 
 async def _carry_out(request: Request, act: Act) -> Response:

@@ -13,7 +13,7 @@ from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit, address
 
 pages = Pages()
 
-PAGE_SIZE: Final = 20
+PAGE_SIZE: Final = 10
 _QUEUE: Final = "/api/memory/review"
 _PATH: Final = f"{ROOT}/review"
 #: Calibrated similarity from which a known memory is shown as a near duplicate.

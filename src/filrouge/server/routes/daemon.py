@@ -127,6 +127,14 @@ class WritesAnswer(Answer):
     next: str = Field(description="What to do about it; may be empty.")
 
 
+class AttentionAnswer(Answer):
+    """What waits for a person."""
+
+    to_review: int = Field(ge=0, description="Statements in the review queue.")
+    dead_jobs: int = Field(ge=0)
+    notice: str = Field(description="Why the daemon does not listen on TCP although a port is configured; or empty.")
+
+
 class StatusAnswer(Answer):
     """Where the daemon listens, and its state in counts."""
 
@@ -319,6 +327,13 @@ async def daemon_status(request: Request) -> dict[str, Any]:
         "socket": socket_path(parts.home),
         **counts,
     }
+
+
+@daemon_router.get("/daemon/attention", responses=response_model(AttentionAnswer))
+async def daemon_attention(request: Request) -> dict[str, Any]:
+    """Count what waits for a person. It is quick in a large memory, where the status takes longer."""
+    counts = await read_in_tx(request, health.attention)
+    return {**counts, "notice": request.app.state.listening.notice}
 
 
 @daemon_router.get("/daemon/health", responses=response_model(HealthReport))

@@ -404,9 +404,8 @@ UPDATE OR IGNORE syntheses SET thread_id = :to WHERE thread_id = :from
 DELETE FROM syntheses WHERE thread_id = :from
 -- name: syntheses.forget
 -- A synthesis is made from all turns of its session, so it is deleted with any of them.
-DELETE FROM syntheses WHERE tenant = 'local' AND EXISTS (
-  SELECT 1 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:turns))
-    AND turns.host = syntheses.host AND turns.session_id = syntheses.session_id)
+DELETE FROM syntheses WHERE tenant = 'local' AND (host, session_id) IN (
+  SELECT host, session_id FROM turns WHERE id IN (SELECT value FROM json_each(:turns)))
 -- name: syntheses.sessions
 SELECT DISTINCT host, session_id FROM turns WHERE id IN (SELECT value FROM json_each(:turns)) AND session_id <> ''
 -- name: syntheses.threads
@@ -1791,8 +1790,7 @@ ORDER BY threads.last_active DESC LIMIT 1
 -- name: standing.woken
 -- Threads that were ever suspended, as far as can be seen, and how many of them were reactivated.
 SELECT count(*) AS put_down, ifnull(sum(woken), 0) AS woken FROM (
-  SELECT threads.state, EXISTS (SELECT 1 FROM thread_decisions WHERE thread_decisions.thread_id = threads.id
-                                AND thread_decisions.action = 'reactivate') AS woken
+  SELECT threads.state, threads.id IN (SELECT thread_id FROM thread_decisions WHERE action = 'reactivate') AS woken
   FROM threads WHERE threads.tenant = 'local' AND merged_into IS NULL
 ) WHERE woken OR state <> 'active'
 
