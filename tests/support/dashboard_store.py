@@ -273,7 +273,7 @@ class _Year:
             state = "active" if age < timedelta(days=5) else "suspended" if age < timedelta(days=20) else "archived"
             open_ = Thread(
                 id=new_id(turn.at), user=LOCAL_USER, project=project, channel=turn.scope.channel, title=title,
-                summary=text, topics=tuple(dict.fromkeys(text.lower().split()[:4])), opened_at=turn.at,
+                title_by="user", summary=text, topics=tuple(dict.fromkeys(text.lower().split()[:4])), opened_at=turn.at,
                 last_active=turn.at, state=state, suspended_at=turn.at if state == "suspended" else None,
             )  # fmt: skip
             Threads(tx).add(open_)

@@ -258,9 +258,10 @@ def preview_note(parts: Parts, tx: Tx, path: str) -> dict[str, Any]:
         NotFound: the path is not in the index.
         VaultUnavailable: the vault cannot be read; then none of its notes is shown.
     """
-    if not parts.vault.scanned.is_there:
-        raise VaultUnavailable(parts.vault.scanned.problem or "No vault is set.")
-    found = StoredVault(tx).preview(path, _MAX_PREVIEWED)
+    scanned = parts.vault.scanned
+    if scanned.problem and not scanned.is_there:
+        raise VaultUnavailable(scanned.problem)
+    found = StoredVault(tx).preview(path, _MAX_PREVIEWED) if scanned.is_there else None
     if found is None:
         raise NotFound(f"There is no note {path!r} in the index.", remedy="Give its path within the vault.")
     return {
