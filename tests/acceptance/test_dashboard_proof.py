@@ -127,7 +127,7 @@ def test_every_page_is_there_at_once_light_and_open_to_all(
                 if row[name] > limit
             ]
             wrong += [f"{path}: {size:,} bytes"] if size > MOST_BYTES else []
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 # ------------------------------------------------------------------------------------------------ live
