@@ -127,7 +127,7 @@ def test_keys_open_the_palette_and_lead_to_a_screen(reader: Visitor) -> None:
     page, watch = reader.open(f"{ROOT}/threads")
     with page:
         page.keyboard.press("Control+k")
-        expect(page.locator("#palette input")).to_be_focused()
+        expect(page.locator("#palette [type=search]")).to_be_focused()
         page.keyboard.type("memo")
         expect(page.locator("[data-palette] li:visible")).to_have_count(1)
         page.keyboard.press("Escape")
@@ -136,6 +136,26 @@ def test_keys_open_the_palette_and_lead_to_a_screen(reader: Visitor) -> None:
         page.keyboard.press("m")
         page.wait_for_url(re.compile(f"{MEMORY}$"))
         expect(page.get_by_role("heading", level=1)).to_have_text("Memory")
+        assert watch.troubles(page) == []
+
+
+def test_a_filtered_view_is_kept_under_a_name_and_found_from_any_page(reader: Visitor) -> None:
+    page, watch = reader.open(f"{MEMORY}?kind=rule")
+    with page:
+        page.keyboard.press("Control+k")
+        expect(page.locator("[data-keep] input")).to_have_value("Memory · rule")
+        page.locator("[data-keep] input").fill("<b>My rules</b>")
+        page.get_by_role("button", name="Keep this view").click()
+        page.goto(f"{reader.dashboard.url}{ROOT}/threads")
+        reader.wait(page)
+        page.keyboard.press("Control+k")
+        expect(page.locator("[data-keep]")).not_to_be_visible()
+        page.get_by_role("link", name="<b>My rules</b>").click()
+        page.wait_for_url(re.compile(r"/memory\?kind=rule$"))
+        reader.wait(page)
+        page.keyboard.press("Control+k")
+        page.get_by_role("button", name="Remove this view").click()
+        expect(page.locator("[data-views] li")).to_have_count(0)
         assert watch.troubles(page) == []
 
 

@@ -14,8 +14,10 @@ import platform
 import random
 import re
 import statistics
+import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -26,10 +28,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 
+from filrouge.capture.events import Event
 from filrouge.core import paths
-from filrouge.core.clock import Language
+from filrouge.core.clock import Language, new_id
 from filrouge.web.rendering import ROOT
 from tests.reliability.processes import daemon, eventually, is_up, quiet, status, throw_away_home
+from tests.security.wire import free_port
 from tests.support import axe
 from tests.support.browser import chromium
 from tests.support.dashboard import (
@@ -43,7 +47,7 @@ from tests.support.dashboard import (
     socket_client,
     visitor,
 )
-from tests.support.dashboard_store import Said, fill
+from tests.support.dashboard_store import Filled, Said, fill
 from tests.support.stored_scripts import STORED_SCRIPTS
 from tests.support.tiers import examples
 
@@ -55,6 +59,14 @@ TIMES, TABS = 3, 12
 LIVE_MS: Final = 30_000.0
 MEMORY: Final = f"{ROOT}/memory"
 _OPEN: Final = "() => document.querySelector('#live-state').dataset.state === 'open'"
+#: Sets the browser's clock off by so many milliseconds.
+_OFF: Final = """{
+  const RealDate = Date;
+  window.Date = class extends RealDate {
+    constructor(...given) { super(...(given.length ? given : [RealDate.now() + %(by)s])); }
+    static now() { return RealDate.now() + %(by)s; }
+  };
+}"""
 _TIMES: Final = """() => ({
   first_paint_ms: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Infinity,
   interactive_ms: Math.max(
@@ -222,6 +234,69 @@ def test_a_memory_of_fifty_kilobytes_breaks_no_page(browser: Browser) -> None:
                 wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
                 assert (wide, watch.troubles(page)) == (False, []), path
                 assert watch.size() <= MOST_BYTES, path
+
+
+# ------------------------------------------------------------------------------------------------ what goes wrong
+
+
+def test_pages_work_and_say_so_when_neither_the_model_nor_the_embedder_answers(browser: Browser) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    down = {
+        "FILROUGE_EXTRACT_PROVIDER": "ollama",
+        "FILROUGE_EMBEDDING_MODEL": "ollama:nomic-embed-text",
+        "FILROUGE_EMBEDDING_URL": nobody,
+        "OLLAMA_URL": nobody,
+    }
+    said = "The ferry leaves from pier 14."
+    with throw_away_home() as home, daemon(home, **environ_of(), **down) as process:
+        dashboard = Dashboard(home=home, url=status(home)["url"], filled=Filled(), process=process)
+        dashboard.ask("POST", "/api/memory/memories", {"text": said, "project": []})
+        with visitor(browser, dashboard) as reader:
+            for path in SCREEN_PATHS:
+                page, watch = reader.open(path)
+                with page:
+                    assert watch.troubles(page) == [], path
+            page, _ = reader.open(str(httpx.URL(f"{ROOT}/memory/search", params={"q": "pier"})))
+            with page:
+                expect(page.get_by_text(said).first).to_be_visible()
+                expect(page.locator("main .notice").first).to_be_visible()
+            page, _ = reader.open(f"{ROOT}/settings/connections")
+            with page:
+                expect(page.get_by_text("does not answer")).to_be_visible()
+                expect(page.get_by_text("not available", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_clock_that_is_a_day_off_breaks_no_page(browser: Browser, days: int) -> None:
+    """What an agent's machine said a day off by its clock is stored, and the browser's clock is a day off, too."""
+    with served(30) as dashboard, visitor(browser, dashboard) as reader:
+        at = time.time() + days * 86_400
+        text = "For the record: the night ferry listens on port 8443."
+        prompt = Event(
+            new_id(datetime.fromtimestamp(at, UTC)),
+            "claude-code",
+            "prompt",
+            "off",
+            at,
+            f"prompt:{days}",
+            "",
+            (),
+            "",
+            "",
+            {"text": text},
+        )
+        dashboard.ask("POST", "/hooks/events", {"events": [prompt.to_json()]})
+        eventually("everything is understood", lambda: quiet(dashboard.home))
+        reader.context.add_init_script(_OFF % {"by": days * 86_400_000})
+        for path, address in addresses(dashboard).items():
+            page, watch = reader.open(address)
+            with page:
+                assert watch.troubles(page) == [], path
+        page, _ = reader.open(MEMORY)
+        with page:
+            expect(page.get_by_text("port 8443").first).to_be_visible()
+            dashboard.ask("POST", "/api/memory/memories", {"text": "It is seen at once.", "project": []})
+            expect(page.get_by_text("It is seen at once.").first).to_be_visible()
 
 
 # ------------------------------------------------------------------------------------------------ totals

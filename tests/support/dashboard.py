@@ -8,7 +8,9 @@ the dashboard's routers serve; `addresses` finds an address for each by followin
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ from filrouge.core.paths import socket_path
 from filrouge.daemon import client
 from filrouge.web.rendering import ROOT
 from filrouge.web.screens import ROUTERS, SCREENS
-from tests.reliability.processes import Forked, daemon, eventually, quiet, status, throw_away_home
+from tests.reliability.processes import EXECUTABLE, Forked, daemon, eventually, quiet, status, throw_away_home
 from tests.security.wire import free_port
 
 from .dashboard_store import Filled, Said, fill
@@ -98,6 +100,19 @@ def leave_a_receipt(dashboard: Dashboard) -> None:
     told: dict[str, Any] = {"text": "The old launch code was Rosebud.", "project": []}
     [action] = dashboard.ask("POST", "/api/memory/memories", told)["actions"]
     dashboard.ask("POST", "/api/memory/forget", {"id": action["id"], "at_once": True})
+
+
+def run_hook(home: str, host: str, payload: str) -> None:
+    """Run the hook with a payload as an agent does."""
+    environ = {**os.environ, "HOME": home, "FILROUGE_HOME": home}
+    subprocess.run(
+        [EXECUTABLE, "hook", "--host", host],
+        input=payload.encode(),
+        env=environ,
+        check=True,
+        timeout=60,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def socket_client(dashboard: Dashboard) -> httpx.Client:

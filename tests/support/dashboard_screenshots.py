@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,15 +21,16 @@ from PIL import Image
 from playwright.sync_api import Page
 
 from filrouge.capture.events import Event, EventKind
-from filrouge.core.clock import new_id
+from filrouge.core.clock import Language, new_id
 from filrouge.search.models import START_PREVIEW
 from filrouge.web.rendering import ROOT as DASHBOARD
 from filrouge.web.rendering import address
-from tests.reliability.processes import EXECUTABLE, daemon, eventually, quiet, status, throw_away_home
+from tests.reliability.processes import daemon, eventually, quiet, status, throw_away_home
 
 from .browser import chromium
-from .dashboard import PAGES, Dashboard, Scheme, addresses, environ_of, visitor
+from .dashboard import PAGES, Dashboard, Scheme, addresses, environ_of, run_hook, visitor
 from .dashboard_store import Filled
+from .dashboard_tour import STORIES, walk
 
 ROOT: Final = Path(__file__).parents[2]
 TARGET: Final = ROOT / "docs" / "images" / "dashboard"
@@ -55,7 +54,22 @@ def main() -> int:
         eventually("everything is understood", lambda: quiet(home), _SETTLE_SECONDS)
         decide(dashboard)
         eventually("everything is understood", lambda: quiet(home), _SETTLE_SECONDS)
-        return take_pictures(dashboard)
+        return max(take_pictures(dashboard), picture_the_tour())
+
+
+def picture_the_tour() -> int:
+    """Write a picture of each step of a newcomer's tour, in both languages."""
+    sizes = list[int]()
+    with chromium() as browser:
+        for language in STORIES:
+
+            def take(name: str, page: Page, language: Language = language) -> None:
+                page.wait_for_timeout(700)
+                sizes.append(write_picture(page, TARGET / f"tour-{language}-{name}.png"))
+
+            tour = walk(browser, language, take)
+            print(f"the tour in {language}: {tour.clicks} clicks, {tour.seconds:.0f} s")
+    return int(max(sizes) > MOST_BYTES)
 
 
 def take_pictures(dashboard: Dashboard) -> int:
@@ -162,19 +176,6 @@ def play_the_demo(home: str) -> None:
             "hook_event_name": "UserPromptSubmit", "prompt": question["prompt"],
         }  # fmt: skip
         run_hook(home, question["host"], json.dumps(payload))
-
-
-def run_hook(home: str, host: str, payload: str) -> None:
-    """Run the hook as an agent does."""
-    environ = {**os.environ, "HOME": home, "FILROUGE_HOME": home}
-    subprocess.run(
-        [EXECUTABLE, "hook", "--host", host],
-        input=payload.encode(),
-        env=environ,
-        check=True,
-        timeout=60,
-        stdout=subprocess.DEVNULL,
-    )
 
 
 def decide(dashboard: Dashboard) -> None:

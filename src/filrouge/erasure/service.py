@@ -68,6 +68,7 @@ from filrouge.runtime.services import Parts, StoreContext
 from filrouge.runtime.sqlite import Database, read_raw
 from filrouge.search.repository import Spaces
 from filrouge.search.service import Question, recall, search_turns
+from filrouge.threads.reports import forget_names
 from filrouge.threads.repository import Syntheses, ThreadErasing, Threads
 from filrouge.threads.synthesis_service import queue_synthesis
 from filrouge.threads.upkeep import refresh_names_and_vectors
@@ -294,6 +295,7 @@ def remove_from_indexes(parts: Parts, erased: ErasedIds) -> None:
     parts.words.forget("turn", erased.turns)
     parts.embedders.forget_texts()
     parts.whitening.clear()
+    forget_names()
     parts.vault.forget()
 
 

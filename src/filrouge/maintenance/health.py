@@ -6,9 +6,10 @@ meaning cannot differ.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
 from filrouge._version import __version__
@@ -235,7 +236,13 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 def attention(tx: Tx) -> dict[str, int]:
     """Return the numbers of statements to review and of dead jobs."""
-    return {"to_review": number_of(tx, "reviews.count"), "dead_jobs": Jobs(tx).count().dead}
+    waiting = {row["kind"]: int(row["n"]) for row in tx.all("reviews.by_kind")}
+    return {
+        "to_review": sum(waiting.values()),
+        "conflicts": waiting.get("conflict", 0),
+        "unproven": waiting.get("quarantine", 0),
+        "dead_jobs": Jobs(tx).count().dead,
+    }
 
 
 def stats(tx: Tx) -> dict[str, Any]:
@@ -345,21 +352,19 @@ def activity(clock: Clock, tx: Tx, days: int) -> list[dict[str, Any]]:
     Days on which nothing happened are included.
     """
     today = clock.now().astimezone().date()
-    first = today - timedelta(days=days - 1)
-    since = {"since": to_text(datetime.combine(first, time()).astimezone())}
+    dates = [today - timedelta(days=n) for n in reversed(range(days))]
     rows = {
-        str(first + timedelta(days=n)): {
-            "prompts": 0,
-            "memories": 0,
-            "recalls": 0,
-            "delivered": 0,
-            "late": 0,
-            "tokens": 0,
-        }
-        for n in range(days)
+        str(day): {"prompts": 0, "memories": 0, "recalls": 0, "delivered": 0, "late": 0, "empty": 0, "tokens": 0}
+        for day in dates
     }
+    spans = {"days": json.dumps([[str(day), *_span(day)] for day in dates])}
     for query in ("activity.prompts", "activity.memories", "activity.recalls"):
-        for counts in tx.all(query, since):
-            # An event's time is its host's; a clock ahead of ours is no day of these.
-            rows.get(counts.pop("day"), {}).update(counts)
+        for counts in tx.all(query, spans):
+            rows[counts.pop("day")].update(counts)
     return [{"day": day, **counts} for day, counts in rows.items()]
+
+
+def _span(day: date) -> tuple[str, str]:
+    """Return when a day begins and ends in the machine's time zone; a day may have 23 or 25 hours."""
+    begin, end = (datetime.combine(day + timedelta(days=n), time()).astimezone() for n in (0, 1))
+    return to_text(begin), to_text(end)

@@ -13,17 +13,17 @@ from typing import Any, Final
 from filrouge.core.clock import Clock, to_text
 from filrouge.core.errors import BadInput
 from filrouge.core.protocols import Tx, Vectors
-from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
 from filrouge.extraction.understanding import embed_inline
 from filrouge.maintenance.consolidation import vitality
-from filrouge.memories.models import Filters, Memory, plain_values
+from filrouge.memories.models import NO_FILTERS, Filters, Memory, plain_values
 from filrouge.memories.repository import StateStore
 from filrouge.memories.undo_repository import reverted
 from filrouge.projects.repository import names_of, project_id, resolve_project
 from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts, StoreContext
-from filrouge.search.repository import FilteredRows, SearchScope
+from filrouge.search.analyser import all_of
+from filrouge.search.repository import SearchScope
 
 # Novelty: whether a text says something that no live memory says.
 
@@ -71,10 +71,11 @@ def _compare(
     similarity_by_id = _near(parts, vectors, frozenset({project or "", f"user:{user}"}))
     words = frozenset(parts.analyser.tokens(text).split())
     store = parts.memories(tx)
-    newest = store.within(project=project, user=user)[:_MAX_COMPARED] if number_of(tx, "memories.size") else ()
-    for memory in newest:
-        if memory.scope.user == user and frozenset(parts.analyser.tokens(memory.text).split()) == words:
-            similarity_by_id[memory.id] = 1.0
+    match = all_of(sorted(words, key=len, reverse=True)[:_MAX_MATCHED_WORDS])
+    candidates = store.with_words(match, project=project, user=user, limit=_MAX_COMPARED) if words else {}
+    for id_, known in candidates.items():
+        if frozenset(parts.analyser.tokens(known).split()) == words:
+            similarity_by_id[id_] = 1.0
     memories = store.some(list(similarity_by_id)).values()
     live = [memory for memory in memories if memory.state == "live" and memory.scope.user == user]
     nearest = max(live, key=lambda memory: (similarity_by_id[memory.id], memory.id), default=None)
@@ -90,8 +91,10 @@ def _near(parts: Parts, text_vectors: Vectors | None, groups: frozenset[str]) ->
     return {neighbour.owner_id: vectors.space.calibrated(neighbour.cosine) for neighbour in nearest}
 
 
-#: Maximum number of memories (the newest) whose words are compared.
+#: Maximum number of memories (the newest) whose words are compared; only those that have all of the text's longest
+#: words are candidates.
 _MAX_COMPARED: Final = 500
+_MAX_MATCHED_WORDS: Final = 16
 
 
 #: Plain fields that no answer shows.
@@ -123,25 +126,32 @@ def one_json(clock: Clock, tx: Tx, memory: Memory) -> dict[str, Any]:
 
 
 def listing(
-    parts: StoreContext, tx: Tx, names: Sequence[str], *, rules: bool, history: bool, filters: Filters | None = None
-) -> list[dict[str, Any]]:
-    """Return the rules, or else the memories that are not rules, newest first; by default only live ones.
+    parts: StoreContext,
+    tx: Tx,
+    names: Sequence[str],
+    filters: Filters = NO_FILTERS,
+    *,
+    rules: bool | None = None,
+    history: bool = False,
+    before: int | None = None,
+    limit: int | None = None,
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Return memories, newest first and by default only live ones, and the position of the next page, if there is one.
 
     Args:
         names: names of the project; empty = all projects.
-        history: also return superseded and binned memories; ignored if `filters` are given.
         filters: conditions on the memories; with `as_of`, memories that were valid then.
+        rules: only rules, or none; None = both.
+        history: also return memories that are not live; ignored if `filters` are given.
+        before: the position of this page; None = the first.
+        limit: size of the page; None = all.
     """
-    project_names, project = names_of(tx), project_id(tx, names)
-    store = parts.memories(tx)
-    if filters and filters.narrow:
-        scope = SearchScope(project=project, user=LOCAL_USER, everywhere=not names)
-        memories = store.known(FilteredRows(tx, "memory", scope, filters).newest_first)
-    else:
-        memories = store.within(project=project, user=LOCAL_USER, everywhere=not names, all_states=history)
-    return [
-        memory_json(memory, project_names, parts.clock.now()) for memory in memories if (memory.kind == "rule") is rules
-    ]
+    scope = SearchScope(project=project_id(tx, names), user=LOCAL_USER, everywhere=not names)
+    memories, following = parts.memories(tx).page(
+        scope, filters, before=before, limit=limit, rules=rules, all_states=history and not filters.narrow
+    )
+    project_names, now = names_of(tx), parts.clock.now()
+    return [memory_json(memory, project_names, now) for memory in memories], following
 
 
 def history(parts: StoreContext, tx: Tx, memory_id: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import detect_language
 from filrouge.memories.models import (
     MIN_CONFIDENCE_INJECT,
+    NO_FILTERS,
     PLAIN_FIELDS,
     SUMS,
     Add,
@@ -33,6 +34,7 @@ from filrouge.memories.models import (
     Decision,
     Delete,
     Evidence,
+    Filters,
     Memory,
     Noop,
     Review,
@@ -47,7 +49,8 @@ from filrouge.memories.models import (
 )
 from filrouge.runtime import journal
 from filrouge.runtime.journal import Entry, Journal
-from filrouge.search.repository import FullTextIndex
+from filrouge.search.filters import parameters_of, passes_none
+from filrouge.search.repository import FullTextIndex, SearchScope
 
 # Rows of the table `memories`, and the content that the seal (a keyed hash) covers.
 
@@ -746,6 +749,8 @@ class UserChanges:
 #: Maximum number of active rules per scope. Further rules are stored, but stay inactive until the user
 #: removes one.
 MAX_RULES = 20
+#: Above the number of any row.
+_LAST_SEQ: Final = 2**62
 
 
 class Memories:
@@ -779,6 +784,44 @@ class Memories:
             {"project_id": project, "user_id": user, "everywhere": everywhere, "all_states": all_states},
         )
         return self._with_evidence(rows)
+
+    def page(
+        self,
+        scope: SearchScope,
+        filters: Filters = NO_FILTERS,
+        *,
+        before: int | None = None,
+        limit: int | None = None,
+        rules: bool | None = None,
+        all_states: bool = False,
+    ) -> tuple[list[Memory], int | None]:
+        """Return memories of a scope that pass a filter, newest first, and the position before which the next page is.
+
+        Args:
+            before: the position of this page; None = the first.
+            limit: size of the page; None = all.
+            rules: only rules, or none; None = both.
+            all_states: also memories that were not valid at the time of the filter.
+        """
+        if passes_none("memory", filters):
+            return [], None
+        page = {"before": _LAST_SEQ if before is None else before, "limit": -1 if limit is None else limit + 1}
+        rows = self._tx.all(
+            "memories.page",
+            page | scope.parameters | parameters_of(filters) | {"rules": rules, "all_states": all_states},
+        )
+        is_last = limit is None or len(rows) <= limit
+        shown = rows if is_last else rows[:limit]
+        return self._with_evidence(shown), None if is_last else int(shown[-1]["seq"])
+
+    def with_words(self, match: str, *, project: str | None, user: str, limit: int) -> dict[str, str]:
+        """Return the texts of the newest live memories of a project and of its user that match an FTS5 expression.
+
+        Returns:
+            The texts by id.
+        """
+        parameters = {"match": match, "project_id": project, "user_id": user, "limit": limit}
+        return {row["id"]: row["text"] for row in self._tx.all("memories.with_words", parameters)}
 
     def known(self, ids: Sequence[str]) -> list[Memory]:
         """Return these memories with their evidence, in the given order; unknown ids are left out."""

@@ -23,7 +23,7 @@ from filrouge.erasure.models import MAX_RELATED, MIN_RELEVANCE
 from filrouge.extraction.sentences import require_no_secret
 from filrouge.extraction.understanding import embed_inline, update_index
 from filrouge.memories.changes import AGENT, Replacement, bin_memory, run_change, supersede, user_origin
-from filrouge.memories.models import Filters, Memory, Review, Span, Statement, UndoPlan
+from filrouge.memories.models import NO_FILTERS, Filters, Memory, Review, Span, Statement, UndoPlan
 from filrouge.memories.reports import listing, memory_json, quotes
 from filrouge.memories.repository import Action, Origin, Reviews, UserChanges, changes_of_entry
 from filrouge.memories.undo_repository import Undo, Undoing, reverted
@@ -243,7 +243,7 @@ MAX_RULE_CHARS = 500
 
 
 def list_rules(
-    parts: StoreContext, tx: Tx, names: Sequence[str], *, history: bool = False, filters: Filters | None = None
+    parts: StoreContext, tx: Tx, names: Sequence[str], *, history: bool = False, filters: Filters = NO_FILTERS
 ) -> list[dict[str, Any]]:
     """Return the rules, newest first, each with its source and status.
 
@@ -254,7 +254,7 @@ def list_rules(
         names: names of the project; empty = all projects.
         history: also return superseded and binned rules.
     """
-    rules = listing(parts, tx, names, rules=True, history=history, filters=filters)
+    rules, _ = listing(parts, tx, names, filters, rules=True, history=history)
     standing = parts.memories(tx).rules_standing()
     cited_ids = [cited["turn_id"] for rule in rules for cited in rule["evidence"]]
     turns = {turn.id: turn for turn in parts.turns(tx).get(cited_ids)}

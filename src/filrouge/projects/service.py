@@ -79,10 +79,11 @@ class ProjectRows:
         self._tx = tx
         self._analyser = analyser
 
-    def list_projects(self) -> list[dict[str, Any]]:
-        """Return every project with its names and sizes, the most recently used first."""
+    def list_projects(self, *, counts: bool = True) -> list[dict[str, Any]]:
+        """Return every project with its names and sizes, the most recently used first; without sizes, by name."""
         names = Projects(self._tx)
-        return [row | {"aliases": names.aliases(row["id"])} for row in self._tx.all("projects.told")]
+        rows = self._tx.all("projects.told" if counts else "projects.named")
+        return [row | {"aliases": names.aliases(row["id"])} for row in rows]
 
     def owners(self, names: Sequence[str]) -> dict[str, str]:
         """Return the project ids of those names that belong to a project."""
@@ -228,9 +229,9 @@ _MAX_NAME_CHARS: Final = 4096
 _IDS_PER_READ: Final = 500
 
 
-def list_projects(analyser: Analyser, tx: Tx) -> list[dict[str, Any]]:
-    """Return every project with its names and sizes, the most recently used first."""
-    return ProjectRows(tx, analyser).list_projects()
+def list_projects(analyser: Analyser, tx: Tx, *, counts: bool = True) -> list[dict[str, Any]]:
+    """Return every project with its names and sizes, the most recently used first; without sizes, by name."""
+    return ProjectRows(tx, analyser).list_projects(counts=counts)
 
 
 def get_project(analyser: Analyser, tx: Tx, id_: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import unicodedata
 from binascii import crc32
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -407,6 +407,11 @@ def phrases(terms: Terms) -> list[Phrase]:
 def any_of(terms: Terms) -> str:
     """Return an FTS5 expression that matches if any form of any term occurs; empty for no terms."""
     return " OR ".join(_fts5(phrase) for phrase in phrases(terms) for _ in range(phrase.times))
+
+
+def all_of(tokens: Iterable[str]) -> str:
+    """Return an FTS5 expression that matches if every one of these tokens occurs."""
+    return " AND ".join(_fts5(Phrase((token,))) for token in tokens)
 
 
 def _fts5(phrase: Phrase) -> str:

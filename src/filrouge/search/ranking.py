@@ -149,7 +149,7 @@ def bm25(
 def bm25_of_counts(
     terms: Sequence[Sequence[str]],
     counts: Mapping[str, Mapping[str, int]],
-    lengths: Mapping[str, int],
+    lengths: Mapping[str, float],
     collection: CollectionStatistics,
     okapi: Okapi | None = None,
 ) -> dict[str, float]:

@@ -179,6 +179,11 @@ class SearchScope:
     user: str
     everywhere: bool
 
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The scope as parameters of a query."""
+        return {"project_id": self.project, "user_id": self.user, "everywhere": self.everywhere}
+
 
 class FilteredRows:
     """The rows of a table that pass a filter, within a scope."""
@@ -186,8 +191,7 @@ class FilteredRows:
     def __init__(self, tx: Tx, owner: IndexedTable, scope: SearchScope, filters: Filters) -> None:
         self._tx = tx
         self._owner: IndexedTable = owner
-        scope_parameters = {"project_id": scope.project, "user_id": scope.user, "everywhere": scope.everywhere}
-        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], scope_parameters | parameters_of(filters))
+        rows = [] if passes_none(owner, filters) else tx.all(_ROWS[owner], scope.parameters | parameters_of(filters))
         self._ids: dict[int, str] = {row["seq"]: row["id"] for row in rows}
         #: Rows that a vector index no longer holds.
         self.ended: tuple[str, ...] = tuple(row["id"] for row in rows if row["ended"])
@@ -205,11 +209,6 @@ class FilteredRows:
     def numbers(self) -> RowNumbers:
         """Return the row numbers of all rows."""
         return np.array(list(self._ids), dtype=np.int64)
-
-    @cached_property
-    def newest_first(self) -> list[str]:
-        """The ids, newest row first."""
-        return [self._ids[seq] for seq in sorted(self._ids, reverse=True)]
 
     @cached_property
     def lengths(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from filrouge.providers.embedders import windows
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.filters import set_filter_names
 from filrouge.search.ranking import USUAL_OKAPI, CollectionStatistics, bm25_of_counts, fuse_scores
+from filrouge.search.repository import FullTextIndex
 from filrouge.search.retrievers import MAX_QUERY_CHARACTERS
 from filrouge.search.service import Mode
 from filrouge.search.vector_search import VectorSearch
@@ -77,17 +79,24 @@ def threads_now(
     agent: str | None = None,
     status: Status = "all",
     limit: int = -1,
+    sessions: bool = True,
 ) -> list[Thread]:
     """Return threads in their current state, latest first, with their counts.
 
     Args:
         agent: only threads that this agent (its id, or its channel) opened.
         limit: maximum number; -1 = all.
+        sessions: also count the sessions.
     """
     threads, now, thread_settings = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
     threads_by_scope: dict[ThreadScope, list[Thread]] = {}
     stored = threads.list_threads(
-        user=user, project=project, everywhere=everywhere, agent=agent, states=("active", "suspended")
+        user=user,
+        project=project,
+        everywhere=everywhere,
+        agent=agent,
+        states=("active", "suspended"),
+        sessions=sessions,
     )
     for thread in stored:
         threads_by_scope.setdefault(thread_settings.scope_of_thread(thread), []).append(thread)
@@ -98,7 +107,13 @@ def threads_now(
     ]
     if status in ("archived", "all"):
         found += threads.list_threads(
-            user=user, project=project, everywhere=everywhere, agent=agent, states=("archived",), limit=limit
+            user=user,
+            project=project,
+            everywhere=everywhere,
+            agent=agent,
+            states=("archived",),
+            limit=limit,
+            sessions=sessions,
         )
     chosen = [thread for thread in found if status in ("all", thread.state)]
     chosen.sort(key=lambda thread: (thread.last_active, thread.id), reverse=True)
@@ -383,10 +398,11 @@ def _score_threads(
         ranked
         for ranked in fuse_scores(lexical, similarities, alpha=alpha)
         if lexical[ranked.id] > 0.0 or similarities.get(ranked.id, 0.0) > 0.0
-    ]
+    ][:limit]
+    sessions = {thread.id: thread.sessions for thread in Threads(tx).some([ranked.id for ranked in ranking])}
     return [
         ThreadHit(
-            thread=by_id[ranked.id],
+            thread=replace(by_id[ranked.id], sessions=sessions[ranked.id]),
             score=ranked.score,
             bm25_score=ranked.bm25_score,
             vector_score=ranked.vector_score,
@@ -394,7 +410,7 @@ def _score_threads(
             words=tuple(forms[0] for forms in terms if any(form in word_counts.counts[ranked.id] for form in forms)),
             query_words=len(terms),
         )
-        for ranked in ranking[:limit]
+        for ranked in ranking
     ]
 
 
@@ -418,6 +434,8 @@ def search_threads_json(
     ]
 
 
+#: Thread names whose tokens are kept.
+_MAX_NAMES: Final = 8192
 #: The filters that apply to threads.
 _THREAD_FILTERS: Final = ("user", "agent", "channel", "since", "until")
 
@@ -427,7 +445,7 @@ class _WordCounts:
     """Counts of the query words in each thread, and the length of each thread in words."""
 
     counts: Mapping[str, Counter[str]]
-    lengths: Mapping[str, int]
+    lengths: Mapping[str, float]
 
     @property
     def collection(self) -> CollectionStatistics:
@@ -451,7 +469,7 @@ def _check_filters(filters: Filters) -> None:
 def _filter_threads(
     parts: StoreContext, tx: Tx, names: Sequence[str], status: Status, filters: Filters
 ) -> list[Thread]:
-    """Return the threads of a project that pass the filters, latest first."""
+    """Return the threads of a project that pass the filters, latest first, without their number of sessions."""
     found = threads_now(
         parts,
         tx,
@@ -460,6 +478,7 @@ def _filter_threads(
         everywhere=not names,
         agent=filters.agent,
         status=status,
+        sessions=False,
     )
     if filters.channel is not None:
         found = [thread for thread in found if thread.channel == filters.channel]
@@ -470,19 +489,30 @@ def _filter_threads(
 
 
 def _count_words(analyser: Analyser, tx: Tx, threads: Iterable[Thread], forms: Sequence[str]) -> _WordCounts:
-    """Count the query words in the titles, summaries, topics and prompts of threads."""
-    counts, lengths = dict[str, Counter[str]](), dict[str, int]()
-    query_forms = set(forms)
+    """Count the query words in the titles, summaries, topics and prompts of threads.
+
+    A thread's length is that of its name, and of its turns if each had the mean length of all turns.
+    """
+    counts, lengths = dict[str, Counter[str]](), dict[str, float]()
+    query_forms, mean = set(forms), FullTextIndex(tx, analyser, "turn").totals().mean
     for thread in threads:
-        tokens = analyser.tokens("\n".join((thread.title, thread.summary, *thread.topics))).split()
+        tokens = _tokens_of_name(analyser, "\n".join((thread.title, thread.summary, *thread.topics)))
         counts[thread.id] = Counter(token for token in tokens if token in query_forms)
-        lengths[thread.id] = len(tokens)
-    prompt_words = ThreadWords(tx)
-    for thread_id, length in prompt_words.lengths(list(counts)).items():
-        lengths[thread_id] += length
-    for thread_id, prompt_counts in prompt_words.counts(list(counts), forms).items():
+        lengths[thread.id] = len(tokens) + thread.turns * mean
+    for thread_id, prompt_counts in ThreadWords(tx).counts(list(counts), forms).items():
         counts[thread_id].update(prompt_counts)
     return _WordCounts(counts=counts, lengths=lengths)
+
+
+@lru_cache(maxsize=_MAX_NAMES)
+def _tokens_of_name(analyser: Analyser, name: str) -> tuple[str, ...]:
+    """Return the tokens of a thread's title, summary and topics; every search reads those of all threads."""
+    return tuple(analyser.tokens(name).split())
+
+
+def forget_names() -> None:
+    """Drop the names that searches kept; called when something is erased."""
+    _tokens_of_name.cache_clear()
 
 
 def _similarities(

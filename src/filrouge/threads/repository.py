@@ -32,7 +32,7 @@ from filrouge.extraction.repository import Session
 from filrouge.memories.models import Evidence, Memory, Span
 from filrouge.memories.repository import memory_from_row
 from filrouge.providers.calibration import bundled
-from filrouge.search.repository import StoredVectors, varints
+from filrouge.search.repository import StoredVectors
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import MAX_VECTORS, Whitening, merge_syntheses
 from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Thread, ThreadCandidate, ThreadState
@@ -193,9 +193,14 @@ class Threads:
             raise BadInput(f"Several threads begin with {name!r}.", remedy="Give more of the id.")
         return self.get(ids[0])
 
-    def some(self, ids: Sequence[str]) -> list[Thread]:
-        """Return these threads with their counts, in the given order; unknown ids are left out."""
-        return [thread_from_row(row) for row in self._tx.all("threads.some", {"ids": json.dumps(list(ids))})]
+    def some(self, ids: Sequence[str], *, sessions: bool = True) -> list[Thread]:
+        """Return these threads with their counts, in the given order; unknown ids are left out.
+
+        Args:
+            sessions: also count the sessions, which reads every prompt.
+        """
+        parameters = {"ids": json.dumps(list(ids)), "sessions": sessions}
+        return [thread_from_row(row) for row in self._tx.all("threads.some", parameters)]
 
     def in_scope(self, scope: ThreadScope, states: Collection[ThreadState]) -> list[Thread]:
         """Return the threads of a scope in these states, latest first, without counts; merged threads are left out."""
@@ -219,11 +224,13 @@ class Threads:
         agent: str | None = None,
         states: Collection[ThreadState] = (),
         limit: int = -1,
+        sessions: bool = True,
     ) -> list[Thread]:
         """Return threads with their counts, latest first; merged threads are left out.
 
         Args:
             states: states as stored; empty = all.
+            sessions: also count the sessions.
         """
         parameters = {
             "user_id": user,
@@ -233,7 +240,7 @@ class Threads:
             "states": json.dumps(sorted(states)) if states else None,
             "limit": limit,
         }
-        return self.some([row["id"] for row in self._tx.all("threads.listed", parameters)])
+        return self.some([row["id"] for row in self._tx.all("threads.listed", parameters)], sessions=sessions)
 
     def children(self, thread_id: str) -> list[str]:
         """Return the ids of the threads that were forked or split off, oldest first."""
@@ -364,21 +371,23 @@ class Threads:
 
         A thread could have them if another session of its user was active in its project after the thread began.
         """
-        last_by_session: dict[tuple[str, str | None], dict[str, str]] = {}
-        for row in self._tx.all("threads.last_prompts"):
-            last_by_session.setdefault((row["user_id"], row["project_id"]), {})[row["session"]] = row["at"]
+        sessions_by_thread = dict[str, list[Mapping[str, Any]]]()
+        last_by_project = dict[tuple[str, str | None], dict[str, str]]()
+        for row in self._tx.all("threads.spread"):
+            sessions_by_thread.setdefault(row["thread_id"], []).append(row)
+            last = last_by_project.setdefault((row["user_id"], row["project_id"]), {})
+            last[row["session"]] = max(row["last"], last.get(row["session"], ""))
         # The two latest sessions are enough: at least one of them is not the thread's own.
         latest = {
             project: sorted(sessions.items(), key=lambda session: session[1], reverse=True)[:2]
-            for project, sessions in last_by_session.items()
+            for project, sessions in last_by_project.items()
         }
         continued = possible = 0
-        for row in self._tx.all("threads.reach"):
-            others = [
-                at for session, at in latest.get((row["user_id"], row["project_id"]), []) if session != row["session"]
-            ]
-            continued += row["sessions"] > 1
-            possible += row["sessions"] > 1 or (row["sessions"] == 1 and any(at > row["opened_at"] for at in others))
+        for sessions in sessions_by_thread.values():
+            own = sessions[0]
+            others = [at for name, at in latest[own["user_id"], own["project_id"]] if name != own["session"]]
+            continued += len(sessions) > 1
+            possible += len(sessions) > 1 or any(at > own["opened_at"] for at in others)
         return continued, possible
 
 
@@ -518,13 +527,6 @@ class ThreadWords:
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-
-    def lengths(self, thread_ids: Collection[str]) -> dict[str, int]:
-        """Return the total number of indexed tokens of each thread's prompts; threads without any are left out."""
-        found: dict[str, int] = {}
-        for row in self._tx.all("threads.lengths", {"ids": json.dumps(list(thread_ids))}):
-            found[row["thread_id"]] = found.get(row["thread_id"], 0) + varints(row["sz"])[0]
-        return found
 
     def counts(self, thread_ids: Collection[str], forms: Collection[str]) -> dict[str, dict[str, int]]:
         """Return how often each of these tokens occurs in each thread's prompts; threads without any are left out."""

@@ -23,7 +23,7 @@ async def memory_list(visit: Visit) -> Mapping[str, Any]:
     chosen = {name: visit.query.get(name, "") for name in _FILTERS}
     listing, projects = await asyncio.gather(
         visit.api.listing("/api/memory/memories", limit=PAGE_SIZE, cursor=visit.query.get("cursor"), **chosen),
-        visit.api.get("/api/memory/projects"),
+        visit.api.get("/api/memory/projects", counts=False),
     )
     return {
         "memories": listing.rows,

@@ -25,6 +25,8 @@ _OUTCOMES: Final = ("delivered", "late", "empty")
 _OPENINGS: Final = ("startup", "resume", "clear", "compact", "fork")
 _LATEST: Final = 10
 PAGE_SIZE: Final = 25
+#: Days that the totals above the log cover.
+_DAYS: Final = 30
 
 
 def _(message: str) -> str:
@@ -135,21 +137,19 @@ def _field(value: bool | float) -> str:
 async def injections_page(visit: Visit) -> Mapping[str, Any]:
     """The log of injections, newest first, and what they came to in the last days."""
     outcome = visit.query.get("outcome", "")
-    log, usage = await asyncio.gather(
+    log, activity = await asyncio.gather(
         visit.api.listing(
             "/api/memory/retrievals", limit=PAGE_SIZE, cursor=visit.query.get("cursor"), outcome=outcome, texts=True
         ),
-        visit.api.get("/api/memory/usage"),
+        visit.api.get("/api/memory/activity", days=_DAYS),
     )
-    totals = {
-        name: sum(row[name] for row in usage["recalls"]) for name in ("recalls", "delivered", "late", "empty", "tokens")
-    }
+    totals = {name: sum(day[name] for day in activity) for name in ("recalls", "delivered", "late", "empty", "tokens")}
     return {
         "recalls": log.rows,
         "next": log.next,
         "outcome": outcome,
         "outcomes": _OUTCOMES,
-        "days": usage["days"],
+        "days": _DAYS,
         "totals": totals,
         "start": START_PREVIEW,
     }
@@ -161,7 +161,7 @@ async def why_page(visit: Visit) -> Mapping[str, Any]:
     recall, settings, projects = await asyncio.gather(
         visit.api.get(f"/api/memory/recalls/{quote(visit.parameter('recall_id'), safe='')}", texts=True),
         visit.api.get("/api/memory/settings"),
-        visit.api.get("/api/memory/projects"),
+        visit.api.get("/api/memory/projects", counts=False),
     )
     message = recall["user_message_preview"]
     prompt = visit.query.get("prompt", "") or message
@@ -199,7 +199,7 @@ async def preview_page(visit: Visit) -> Mapping[str, Any]:
         "channel": visit.query.get("channel", "") or "claude-code",
     }
     projects, settings = await asyncio.gather(
-        visit.api.get("/api/memory/projects"), visit.api.get("/api/memory/settings")
+        visit.api.get("/api/memory/projects", counts=False), visit.api.get("/api/memory/settings")
     )
     latest = projects[0]["id"] if projects else ""
     chosen["project"] = visit.query.get("project", latest)

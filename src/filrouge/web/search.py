@@ -48,7 +48,7 @@ async def search_page(visit: Visit) -> Mapping[str, Any]:
     mode = _one_of(visit.query.get("mode", ""), MODES)
     where = _one_of(visit.query.get("where", ""), ("all", *COLLECTIONS))
     chosen = {name: visit.query.get(name, "") for name in _FILTERS}
-    projects = visit.api.get("/api/memory/projects")
+    projects = visit.api.get("/api/memory/projects", counts=False)
     shown = {"question": question, "mode": mode, "where": where, "chosen": chosen, "is_filtered": any(chosen.values())}
     if not question:
         return shown | {"projects": await projects, "groups": [], "notices": [], "channels": CHANNELS, "editing": ""}

@@ -258,21 +258,29 @@ def _is_same(entered: Any, present: Any) -> bool:
 
 @pages.page("/settings/connections", "settings/connections.html")
 async def settings_connections(visit: Visit) -> Mapping[str, Any]:
-    """The agents, the model, the embedder, the notes and the daemon: each as it is now."""
-    agents, model, embedding, vault, health = await asyncio.gather(
+    """The agents, the model, the embedder and the notes: each as it is now."""
+    # A question that was never asked reaches the embedder; the vectors of earlier ones may be kept.
+    unheard = {"query": f"Are you there at {visit.locale.now.isoformat()}?", "k": 1}
+    agents, model, embedding, tried, vault = await asyncio.gather(
         visit.api.get("/api/hosts"),
         visit.api.get("/extract/status"),
         visit.api.get("/embedding"),
+        visit.api.send("POST", "/search", unheard),
         visit.api.get("/api/memory/notes"),
-        visit.api.get("/daemon/health"),
     )
     return {
         "agents": sorted(agents["hosts"], key=lambda agent: not (agent["found"] or agent["last_heard"])),
         "model": model,
         "embedding": embedding,
+        "embedding_trouble": " ".join([embedding["notice"], *tried["notices"]]).strip(),
         "vault": vault,
-        "health": health,
     }
+
+
+@pages.page("/settings/health", "settings/health.html")
+async def settings_health(visit: Visit) -> Mapping[str, Any]:
+    """Whether the daemon and the memory work, and what to do where they do not. Today shows its first line."""
+    return {"health": await visit.api.get("/daemon/health")}
 
 
 @pages.action("/settings/verify")

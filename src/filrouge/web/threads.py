@@ -53,7 +53,7 @@ async def thread_list(visit: Visit) -> Mapping[str, Any]:
             limit=_PAGE_SIZE,
             cursor=visit.query.get("cursor"),
         ),
-        visit.api.get("/api/memory/projects"),
+        visit.api.get("/api/memory/projects", counts=False),
     )
     return {
         "threads": listing.rows,

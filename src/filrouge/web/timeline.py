@@ -26,7 +26,7 @@ async def timeline(visit: Visit) -> Mapping[str, Any]:
             "/api/memory/memories", project=project, as_of=as_of, until=day, limit=_PAGE_SIZE, cursor=cursor
         ),
         visit.api.get("/api/memory/threads", project=project, as_of=as_of, limit=_MAX_THREADS),
-        visit.api.get("/api/memory/projects"),
+        visit.api.get("/api/memory/projects", counts=False),
     )
     days = _days(visit, listing.rows, opened, until=day, is_first_page=not cursor, has_more=bool(listing.next))
     today = visit.locale.now.date()

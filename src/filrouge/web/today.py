@@ -33,12 +33,10 @@ async def today(visit: Visit) -> Mapping[str, Any]:
     """The day so far, and the year."""
     now = visit.locale.now.date()
     first_monday = now - timedelta(days=now.weekday(), weeks=_WEEKS - 1)
-    status, health, activity, told, reviews, skipped = await asyncio.gather(
-        visit.api.get("/daemon/status"),
-        visit.api.get("/daemon/health"),
+    attention, activity, told, skipped = await asyncio.gather(
+        visit.api.get("/daemon/attention"),
         visit.api.get("/api/memory/activity", days=min(_MAX_DAYS, (now - first_monday).days + 1)),
         visit.api.get("/api/memory/memories", since=str(now), limit=_MAX_ROWS),
-        visit.api.get("/api/memory/review", limit=_MAX_ROWS),
         visit.api.get("/api/memory/events", state="skipped", limit=_MAX_ROWS),
     )
     counted = visit.query.get("by", "")
@@ -47,7 +45,7 @@ async def today(visit: Visit) -> Mapping[str, Any]:
     learned = [memory for memory in told if not memory["previous_text"]]
     passed_over = [event for event in skipped if event["turn_id"] and visit.locale.local(event["at"]).date() == now]
     return {
-        "is_empty": not (status["events"] or status["memories"] or status["rules"] or status["superseded"]),
+        "is_empty": not any(row[name] for row in activity for name in COUNTED) and await _is_empty(visit),
         "day": str(now),
         "counts": activity[-1],
         "learned": learned[:_MAX_SHOWN],
@@ -55,13 +53,20 @@ async def today(visit: Visit) -> Mapping[str, Any]:
         "corrected": corrected[:_MAX_CORRECTED],
         "more_corrected": max(0, len(corrected) - _MAX_CORRECTED),
         "passed_over": Counter(event["reason"] for event in passed_over).most_common(),
-        "conflicts": sum(review["kind"] == "conflict" for review in reviews),
-        "unproven": sum(review["kind"] == "quarantine" for review in reviews),
-        "has_more_reviews": len(reviews) == _MAX_ROWS,
-        "health": health,
+        "conflicts": attention["conflicts"],
+        "unproven": attention["unproven"],
+        "dead_jobs": attention["dead_jobs"],
         "counted": counted,
         "year": _year(activity, counted, first_monday, visit.locale),
     }
+
+
+async def _is_empty(visit: Visit) -> bool:
+    """Return True if nothing was ever captured or told."""
+    events, memories = await asyncio.gather(
+        visit.api.get("/api/memory/events", limit=1), visit.api.get("/api/memory/memories", limit=1)
+    )
+    return not (events or memories)
 
 
 def _year(activity: Sequence[Mapping[str, Any]], counted: str, first_monday: date, locale: Locale) -> Mapping[str, Any]:

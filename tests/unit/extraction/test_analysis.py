@@ -234,7 +234,7 @@ def test_episodes_and_concepts_are_neither_counted_nor_listed_as_facts(parts: Pa
 
     def counts() -> tuple[int, int, list[str]]:
         def read(tx: Any) -> tuple[int, int, list[str]]:
-            listed = reports.listing(parts, tx, [], rules=False, history=True)
+            listed, _ = reports.listing(parts, tx, [], rules=False, history=True)
             return health.status(parts, tx)["memories"], health.stats(tx)["factsCount"], [one["id"] for one in listed]
 
         return parts.readers.here(read)
@@ -275,10 +275,8 @@ def test_an_episode_is_found_by_who_asks_for_episodes(parts: Parts) -> None:
     question = Question(text="invoice export", everywhere=True, mode="text", filters=Filters(kinds=("episode",)))
     found = parts.readers.here(lambda tx: recall(parts, tx, question))
     assert [hit.id for hit in found.hits] == [row["id"] for row in memories(parts, "episode")]
-    listed = parts.readers.here(
-        lambda tx: reports.listing(
-            parts, tx, [], rules=False, history=False, filters=Filters(kinds=("concept", "episode"))
-        )
+    listed, _ = parts.readers.here(
+        lambda tx: reports.listing(parts, tx, [], Filters(kinds=("concept", "episode")), rules=False)
     )
     assert {one["kind"] for one in listed} == {"concept", "episode"}
 

@@ -51,7 +51,7 @@ def ids(parts: Parts) -> set[str]:
 
 
 def facts(parts: Parts, *names: str, history: bool = False) -> list[dict[str, Any]]:
-    return parts.readers.here(lambda tx: listing(parts, tx, names, rules=False, history=history))
+    return parts.readers.here(lambda tx: listing(parts, tx, names, rules=False, history=history)[0])
 
 
 def recalled(parts: Parts, question: str, project: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -317,7 +317,8 @@ def test_what_was_believed_then_is_found_for_its_own_period_and_only_for_it(mode
 
 
 def titles(parts: Parts, tx: Tx, filters: Filters) -> list[str]:
-    return [fact["text"] for fact in listing(parts, tx, (), rules=False, history=False, filters=filters)]
+    facts, _ = listing(parts, tx, (), filters, rules=False)
+    return [fact["text"] for fact in facts]
 
 
 def test_with_isolation_an_agent_sees_only_what_it_learned_itself(tmp_path: Path) -> None:

@@ -56,15 +56,17 @@ def test_what_is_no_cursor_is_refused(cursor: str) -> None:
             page([{"id": "a", "at": 1}], 1, cursor)
 
 
-def test_a_list_is_read_page_by_page(api: Api) -> None:
+@pytest.mark.parametrize("listing", ["/api/memory/facts", "/api/memory/memories"])
+def test_a_list_is_read_page_by_page_even_if_more_comes_meanwhile(api: Api, listing: str) -> None:
     items = [{"text": f"Statement number {n}."} for n in range(5)]
     assert api.ask("POST", "/api/memory/facts", {"items": items}).status == 200
-    whole, found, path = api.get("/api/memory/facts"), list[Row](), "/api/memory/facts?limit=2"
+    whole, found, path = api.get(listing), list[Row](), f"{listing}?limit=2"
     for rows in (2, 2, 1):
         answer = get(api.home, path)
         assert len(answer.body) == rows
         found += answer.body
+        api.remember("One more, which is no part of what is being read.")
         path = answer.headers.get("link", "<>")[1:].split(">")[0]
     assert found == whole
     assert path == ""
-    assert api.ask("GET", "/api/memory/facts?cursor=nonsense").status == 400
+    assert api.ask("GET", f"{listing}?cursor=nonsense").status == 400

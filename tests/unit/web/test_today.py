@@ -90,15 +90,17 @@ def fail_a_job_for_good(tx: Tx) -> None:
     Jobs(tx).fail(Job(id=row["id"], kind="analyse", payload={}, attempts=MAX_ATTEMPTS, worker="w"), "NotFound", now)
 
 
-def test_a_warning_says_what_to_do(site: Site) -> None:
-    assert "All is well" in site.text("")
+def test_a_warning_says_what_to_do_and_the_day_does_not_wait_for_it(site: Site) -> None:
+    assert "Is all well?" in site.text("")
+    assert "All is well" in site.text("/settings/health")
     site.api.remember(PORT)
     idle(site.api.parts)
     site.api.parts.writer.run(fail_a_job_for_good)
-    page = site.text("")
-    assert "Needs attention Queue" in page
-    assert "What to do: filrouge doctor" in page
-    assert "1 job failed and was set aside" in page
+    health = site.text("/settings/health")
+    assert "Needs attention Queue" in health
+    assert "What to do: filrouge doctor" in health
+    assert "0 waiting, 1 set aside" in health
+    assert "1 job failed and was set aside" in site.text("")
 
 
 def test_words_of_a_memory_are_never_markup(site: Site) -> None:

@@ -131,6 +131,8 @@ class AttentionAnswer(Answer):
     """What waits for a person."""
 
     to_review: int = Field(ge=0, description="Statements in the review queue.")
+    conflicts: int = Field(ge=0, description="Those that contradict a memory.")
+    unproven: int = Field(ge=0, description="Those without sufficient evidence.")
     dead_jobs: int = Field(ge=0)
     notice: str = Field(description="Why the daemon does not listen on TCP although a port is configured; or empty.")
 

@@ -47,7 +47,6 @@ from filrouge.projects import repository
 from filrouge.runtime.services import StoredSettings
 from filrouge.search.filters import parse_filters
 from filrouge.search.models import DeliveryOutcome
-from filrouge.search.repository import FilteredRows, SearchScope
 from filrouge.search.service import Mode, Question, recall, search_turns
 from filrouge.server.admission import requires
 from filrouge.server.middleware import MemoryId, ThreadId
@@ -451,12 +450,22 @@ class SearchBody(FilterBody):
 async def memory_facts(request: Request, response: Response, query: ListParams) -> list[dict[str, Any]]:
     """List the current memories except rules, newest first. With `as_of`, list those that were current at that time.
     All projects are listed unless one is named."""
-    parts = parts_of(request)
-    found = await read_in_tx(
+    parts, before = parts_of(request), number_in(query.cursor)
+    found, following = await read_in_tx(
         request,
-        lambda tx: reports.listing(parts, tx, query.project, rules=False, history=query.history, filters=query.filters),
+        lambda tx: reports.listing(
+            parts,
+            tx,
+            query.project,
+            query.filters,
+            rules=False,
+            history=query.history,
+            before=before,
+            limit=query.limit,
+        ),
     )
-    return page_of(request, response, found, limit=query.limit, cursor=query.cursor, by="created_at")
+    link_next(request, response, following)
+    return found
 
 
 @memory_router.post("/api/memory/facts", responses=response_model(Success))
@@ -893,19 +902,12 @@ async def novelty_memories(
 ) -> list[dict[str, Any]]:
     """List memories of every kind, rules included, newest first. With `as_of`, list those that were current at that
     time. All projects are listed unless one is named."""
-    parts, skip = parts_of(request), number_in(cursor) or 0
-
-    def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
-        scope = SearchScope(project=repository.project_id(tx, project or []), user=LOCAL_USER, everywhere=not project)
-        ids = FilteredRows(tx, "memory", scope, filters).newest_first
-        names, now = repository.names_of(tx), parts.clock.now()
-        found = parts.memories(tx).known(ids[skip : skip + limit])
-        rows = [reports.memory_json(memory, names, now) for memory in found]
-        return rows, skip + limit if len(ids) > skip + limit else None
-
-    rows, next_skip = await read_in_tx(request, find)
-    link_next(request, response, next_skip)
-    return rows
+    parts, before = parts_of(request), number_in(cursor)
+    found, following = await read_in_tx(
+        request, lambda tx: reports.listing(parts, tx, project or [], filters, before=before, limit=limit)
+    )
+    link_next(request, response, following)
+    return found
 
 
 # Rules, the standing instructions: list, add, edit, enable, disable, remove.

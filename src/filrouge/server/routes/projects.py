@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from filrouge.projects import service
@@ -24,10 +24,10 @@ class ProjectAnswer(Answer):
         description="Every name that leads to it: `origin:`, `root:`, `clone:`, `path:`, `name:`."
     )
     created_at: str
-    last_activity: str | None = Field(description="When something was last said in it.")
-    turns: int = Field(ge=0)
-    memories: int = Field(ge=0, description="Live memories.")
-    threads: int = Field(ge=0)
+    last_activity: str | None = Field(None, description="When something was last said in it. None without counts.")
+    turns: int | None = Field(None, ge=0, description="None without counts, like the next two.")
+    memories: int | None = Field(None, ge=0, description="Live memories.")
+    threads: int | None = Field(None, ge=0)
 
 
 class NamesBody(Body):
@@ -92,10 +92,13 @@ class JoinAnswer(Answer):
 
 
 @router.get("/api/memory/projects", responses=response_model(list[ProjectAnswer]))
-async def projects_all_projects(request: Request) -> list[dict[str, Any]]:
-    """List every project with its names and row counts, the most recently active first."""
+async def projects_all_projects(
+    request: Request,
+    counts: Annotated[bool, Query(description="Whether to count each project's rows.")] = True,
+) -> list[dict[str, Any]]:
+    """List every project with its names and row counts, the most recently active first; without counts, by name."""
     parts = parts_of(request)
-    return await read_in_tx(request, lambda tx: service.list_projects(parts.analyser, tx))
+    return await read_in_tx(request, lambda tx: service.list_projects(parts.analyser, tx, counts=counts))
 
 
 @router.post("/api/memory/projects/aliases", responses=response_model(ProjectAnswer))

@@ -290,6 +290,7 @@ class ActivityDay(Answer):
     recalls: int = Field(ge=0)
     delivered: int = Field(ge=0, description="Recalls that gave an agent something.")
     late: int = Field(ge=0, description="Recalls that found something after the agent had already continued.")
+    empty: int = Field(ge=0, description="Recalls that found nothing worth adding.")
     tokens: int = Field(ge=0, description="Tokens that the delivered recalls added to prompts.")
 
 

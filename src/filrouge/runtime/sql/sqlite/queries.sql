@@ -25,6 +25,8 @@ SELECT alias FROM project_folders WHERE name = :name AND state = 'agreed' ORDER 
 SELECT name, alias FROM project_folders WHERE state = 'waiting' ORDER BY at, name, alias
 -- name: projects.names
 SELECT alias, project_id FROM project_aliases ORDER BY alias
+-- name: projects.named
+SELECT id, name, created_at FROM projects ORDER BY name COLLATE NOCASE, id
 -- name: projects.told
 -- Every project with its number of turns, live memories and threads.
 SELECT projects.id, name, created_at, ifnull(said.n, 0) AS turns, ifnull(known.n, 0) AS memories,
@@ -97,13 +99,15 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 SELECT seq FROM events WHERE seq < :before AND (:host IS NULL OR host = :host) ORDER BY seq DESC LIMIT :limit
 -- name: events.page_of_state
 -- The same for one state; NULL parameters are ignored. `learned`: whether a memory cites one of the event's turns;
--- `passed`: whether extraction passed one of them over.
+-- `passed`: whether extraction passed one of them over. Few are, and an index has them.
 SELECT seq FROM events
 WHERE state = :state AND seq < :before AND (:host IS NULL OR host = :host)
+  AND iif(:passed, id IN (SELECT event_id FROM turns WHERE role = 'tool' OR skipped <> '') AND EXISTS (
+    SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''), :passed IS NULL OR NOT EXISTS (
+    SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''))
   AND (:learned IS NULL OR :learned = EXISTS (
     SELECT 1 FROM turns JOIN evidence ON turn_id = turns.id JOIN memories ON memories.id = memory_id
     WHERE event_id = events.id AND memories.kind NOT IN ('concept', 'episode')))
-  AND (:passed IS NULL OR :passed = EXISTS (SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''))
 ORDER BY seq DESC LIMIT :limit
 -- name: events.shown
 -- Events by number, newest first, with the beginning of their first turn and why extraction passed one over.
@@ -135,7 +139,8 @@ SELECT count(*) AS n FROM events WHERE state = 'queued' AND id NOT IN
 SELECT max(at) AS at FROM events
 WHERE tenant = 'local' AND host = :host AND session_id = :session_id AND kind IN ('pre_compact', 'summary')
 -- name: events.last
-SELECT max(received_at) AS at FROM events
+-- When the newest event was received.
+SELECT received_at AS at FROM events ORDER BY seq DESC LIMIT 1
 
 -- name: turns.add
 INSERT INTO turns (id, key, transcript_key, event_id, host, session_id, user_id, project_id, agent, channel, role,
@@ -628,6 +633,31 @@ WHERE +tenant = 'local'
   AND (:branch IS NULL OR branch = :branch) AND (:language IS NULL OR language = :language)
   AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
                                  WHERE thread_id = :thread))
+-- name: memories.page
+-- The same, newest first, a page at a time. `rules`: only rules, or none; `all_states`: whatever became of them. The
+-- table is read backwards from the page's begin; of a period, only between the first and the last row in it.
+SELECT * FROM memories
+WHERE +tenant = 'local' AND seq < :before
+  AND (ifnull(:since, :until) IS NULL OR seq BETWEEN
+       (SELECT min(seq) FROM memories WHERE valid_from >= ifnull(:since, '') AND valid_from < ifnull(:until, '~')) AND
+       (SELECT max(seq) FROM memories WHERE valid_from >= ifnull(:since, '') AND valid_from < ifnull(:until, '~'))) AND (:rules IS NULL OR :rules = (kind = 'rule'))
+  AND (:all_states OR iif(:as_of IS NULL, state = 'live',
+          state <> 'quarantined' AND valid_from <= :as_of AND (valid_to IS NULL OR valid_to > :as_of)))
+  AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
+  AND (:user IS NULL OR user_id = :user) AND (:agent IS NULL OR iif(agent = '', channel, agent) = :agent)
+  AND (:channel IS NULL OR channel = :channel) AND trust >= :trust
+  AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
+  AND +valid_from >= ifnull(:since, '') AND +valid_from < ifnull(:until, '~')
+  AND (:branch IS NULL OR branch = :branch) AND (:language IS NULL OR language = :language)
+  AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
+                                 WHERE thread_id = :thread))
+ORDER BY seq DESC LIMIT :limit
+-- name: memories.with_words
+-- The newest live memories of a project and of its user that have all words of an FTS5 expression.
+SELECT memories.id, text FROM memories_fts JOIN memories ON memories.seq = memories_fts.rowid
+WHERE memories_fts MATCH :match AND state = 'live' AND kind NOT IN ('concept', 'episode') AND user_id = :user_id
+  AND (scope = 'user' OR project_id IS :project_id)
+ORDER BY memories_fts.rowid DESC LIMIT :limit
 -- name: memories.share_matching
 SELECT rowid AS seq FROM memories_fts
 WHERE memories_fts MATCH :match AND +rowid IN (SELECT value FROM json_each(:seqs))
@@ -690,14 +720,18 @@ UPDATE memories SET superseded_by = NULL WHERE superseded_by IN (SELECT value FR
 -- name: memories.erase
 DELETE FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: memories.count
-SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode') GROUP BY state, kind = 'rule'
+SELECT state, kind = 'rule' AS is_rule, count(*) AS n FROM memories
+WHERE tenant = 'local' AND kind NOT IN ('concept', 'episode') GROUP BY state, kind
 -- name: memories.by_kind
-SELECT kind, count(*) AS n FROM memories WHERE state = 'live' GROUP BY kind ORDER BY n DESC, kind
+SELECT kind, count(*) AS n FROM memories WHERE tenant = 'local' AND state = 'live' GROUP BY kind ORDER BY n DESC, kind
 -- name: memories.sealed
 SELECT * FROM memories
 -- name: memories.size
--- How many memories are in the full-text index, of any scope and state.
-SELECT count(*) AS n FROM memories WHERE kind NOT IN ('concept', 'episode')
+-- How many memories are in the full-text index, of any scope and state. Counting all rows reads only an index, and the
+-- others are found by their kind.
+SELECT (SELECT count(*) FROM memories) - (
+  SELECT count(*) FROM memories WHERE tenant = 'local' AND kind IN ('concept', 'episode')
+  AND state IN ('live', 'superseded', 'binned', 'quarantined')) AS n
 
 -- name: memories.sums
 -- Of these ids, those of summaries and concepts.
@@ -965,6 +999,8 @@ SELECT memories.id, text FROM reviews JOIN memories ON id = memory_id
 WHERE outcome = 'open' AND against IS :against AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
 -- name: reviews.count
 SELECT count(*) AS n FROM reviews WHERE outcome = 'open'
+-- name: reviews.by_kind
+SELECT kind, count(*) AS n FROM reviews WHERE outcome = 'open' GROUP BY kind
 -- name: reviews.erase
 DELETE FROM reviews WHERE memory_id IN (SELECT value FROM json_each(:ids))
 -- name: reviews.unlink
@@ -1201,7 +1237,8 @@ FROM memory_retrievals WHERE created_at >= :since GROUP BY 1, 2 ORDER BY 1 DESC,
 SELECT recalls.project_id AS project, count(DISTINCT memories.id) AS memories
 FROM memory_retrievals AS recalls JOIN json_each(recalls.items) AS item
 JOIN memories ON memories.id = item.value ->> 'id' AND memories.state = 'live'
-WHERE recalls.created_at >= :since AND recalls.outcome = 'delivered' AND item.value ->> 'injected' GROUP BY 1
+WHERE recalls.created_at >= :since AND recalls.outcome = 'delivered' AND memories_injected > 0
+AND item.value ->> 'injected' GROUP BY 1
 -- name: recalls.get
 SELECT id, channel, session_id, project_id, user_message_preview, memories_injected, obsidian_notes_injected,
        total_tokens_added, items, notices, latency_ms, created_at, outcome, omitted
@@ -1320,12 +1357,19 @@ WHERE role <> 'tool' AND seq > :after AND NOT EXISTS
   AND NOT EXISTS (SELECT 1 FROM jobs WHERE dedupe_key = 'index_turn:' || turns.id AND deaths > 0)
 ORDER BY seq LIMIT :limit
 -- name: vectors.coverage
-SELECT count(*) AS total, count(made) AS done FROM (
-  SELECT (SELECT 1 FROM vectors WHERE owner_kind = 'memory' AND owner_id = memories.id AND space_id = :space_id
-          AND part = 0) AS made FROM memories WHERE state = 'live' AND kind NOT IN ('concept', 'episode')
-  UNION ALL
-  SELECT (SELECT 1 FROM vectors WHERE owner_kind = 'turn' AND owner_id = turns.id AND space_id = :space_id
-          AND part = 0) FROM turns WHERE role <> 'tool')
+-- Memories and turns that should have vectors, and those that do. Tool output has none; memories that are no longer live
+-- keep theirs.
+SELECT memories.n + turns.n AS total, vectors.n - ended.n - other.n AS done FROM
+  (SELECT count(*) AS n FROM memories
+   WHERE tenant = 'local' AND state = 'live' AND kind NOT IN ('concept', 'episode')) AS memories,
+  (SELECT count(*) AS n FROM turns WHERE role <> 'tool') AS turns,
+  (SELECT count(*) AS n FROM vectors WHERE space_id = :space_id AND part = 0) AS vectors,
+  (SELECT count(*) AS n FROM memories CROSS JOIN vectors ON owner_id = memories.id
+   WHERE owner_kind = 'memory' AND space_id = :space_id AND part = 0
+   AND tenant = 'local' AND state IN ('superseded', 'binned', 'quarantined')) AS ended,
+  (SELECT count(*) AS n FROM memories CROSS JOIN vectors ON owner_id = memories.id
+   WHERE owner_kind = 'memory' AND space_id = :space_id AND part = 0
+   AND tenant = 'local' AND state = 'live' AND kind IN ('concept', 'episode')) AS other
 -- name: vectors.newest
 -- The highest row numbers now; later rows have higher ones.
 SELECT (SELECT ifnull(max(seq), 0) FROM memories) AS memory, (SELECT ifnull(max(seq), 0) FROM turns) AS turn
@@ -1338,17 +1382,24 @@ DELETE FROM vectors WHERE (owner_kind, owner_id) > (:owner_kind, :owner_id)
   AND (owner_kind, owner_id) <= (:last_kind, :last_id)
   AND space_id IN (SELECT id FROM spaces WHERE state = 'retired')
 
--- name: activity.memories
--- The memories of each day in the machine's time zone, whatever became of them.
-SELECT date(valid_from, 'localtime') AS day, count(*) AS memories FROM memories
-WHERE valid_from >= :since AND kind NOT IN ('concept', 'episode') AND state <> 'quarantined' GROUP BY 1
 -- name: activity.prompts
-SELECT date(at, 'localtime') AS day, count(*) AS prompts FROM events
-WHERE kind = 'prompt' AND at >= :since GROUP BY 1
+-- Days are given as [name, begin, end]; each is counted from its part of an index.
+SELECT days.value ->> 0 AS day, (
+  SELECT count(*) FROM events WHERE kind = 'prompt' AND at >= days.value ->> 1 AND at < days.value ->> 2) AS prompts
+FROM json_each(:days) AS days
+-- name: activity.memories
+-- The memories of each day, whatever became of them.
+SELECT days.value ->> 0 AS day, (
+  SELECT count(*) FROM memories WHERE valid_from >= days.value ->> 1 AND valid_from < days.value ->> 2
+  AND kind NOT IN ('concept', 'episode') AND state <> 'quarantined') AS memories
+FROM json_each(:days) AS days
 -- name: activity.recalls
-SELECT date(created_at, 'localtime') AS day, count(*) AS recalls, sum(outcome = 'delivered') AS delivered,
-       sum(outcome = 'late') AS late, sum(iif(outcome = 'delivered', total_tokens_added, 0)) AS tokens
-FROM memory_retrievals WHERE created_at >= :since GROUP BY 1
+SELECT days.value ->> 0 AS day, count(*) AS recalls, sum(outcome = 'delivered') AS delivered,
+       sum(outcome = 'late') AS late, sum(outcome = 'empty') AS empty,
+       sum(iif(outcome = 'delivered', total_tokens_added, 0)) AS tokens
+FROM json_each(:days) AS days
+CROSS JOIN memory_retrievals ON created_at >= days.value ->> 1 AND created_at < days.value ->> 2
+GROUP BY days.key
 -- name: usage.add
 INSERT INTO llm_usage (at, day, operation, provider, model, calls, input_tokens, output_tokens, estimated, dollars)
 VALUES (:at, :day, :operation, :provider, :model, :calls, :input_tokens, :output_tokens, :estimated, :dollars)
@@ -1422,11 +1473,12 @@ UPDATE threads SET title = :title, title_by = :title_by, summary = :summary, top
                    suspended_at = :suspended_at, drifts = :drifts
 WHERE id = :id
 -- name: threads.some
--- Threads in the given order, with their number of turns and the number of sessions of their prompts.
+-- Threads in the given order, with their number of turns and, if asked for, the number of sessions of their prompts.
 SELECT threads.*,
   (SELECT count(*) FROM thread_turns WHERE thread_id = threads.id) AS turns,
-  (SELECT count(DISTINCT turns.host || ' ' || turns.session_id) FROM thread_turns JOIN turns ON turns.id = turn_id
-   WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = '') AS sessions
+  iif(:sessions, (
+    SELECT count(DISTINCT turns.host || ' ' || turns.session_id) FROM thread_turns JOIN turns ON turns.id = turn_id
+    WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = ''), 0) AS sessions
 FROM json_each(:ids) CROSS JOIN threads ON threads.id = value ORDER BY json_each.key
 -- name: ids.memory
 -- Rows whose ids begin with a prefix, each with a text that identifies it.
@@ -1559,11 +1611,6 @@ FROM json_each(:ids) JOIN turns AS prompt ON prompt.id = value
 -- name: threads.spoken_between
 SELECT DISTINCT thread_id FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
 WHERE (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
--- name: threads.lengths
--- The number of indexed tokens of each prompt of these threads.
-SELECT thread_id, sz FROM json_each(:ids) CROSS JOIN thread_turns ON thread_id = value
-JOIN turns ON turns.id = turn_id JOIN messages_fts_docsize ON messages_fts_docsize.id = turns.seq
-WHERE role = 'user' AND skipped = '' AND agent = ''
 -- name: threads.words
 -- How often a token occurs in the prompts of each of these threads.
 SELECT thread_id, term, count(*) AS n FROM messages_places
@@ -1626,22 +1673,13 @@ DELETE FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: threads.of_prompt
 SELECT thread_id FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE turn_id = :turn_id AND role = 'user' AND skipped = '' AND agent = ''
--- name: threads.reach
--- For every thread the session of its first prompt, and the number of sessions of its prompts.
-SELECT user_id, project_id, opened_at,
-  (SELECT host || ' ' || session_id FROM thread_turns JOIN turns ON turns.id = turn_id
-   WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = ''
-   ORDER BY thread_turns.at LIMIT 1) AS session,
-  (SELECT count(DISTINCT host || ' ' || session_id) FROM thread_turns JOIN turns ON turns.id = turn_id
-   WHERE thread_id = threads.id AND role = 'user' AND skipped = '' AND turns.agent = '') AS sessions
-FROM threads WHERE tenant = 'local' AND merged_into IS NULL
--- name: threads.last_prompts
--- When each session last had a prompt in a thread.
-SELECT turns.user_id, turns.project_id, host || ' ' || session_id AS session, max(turns.at) AS at
-FROM thread_turns JOIN turns ON turns.id = turn_id
-WHERE role = 'user' AND skipped = '' AND turns.agent = ''
-GROUP BY turns.user_id, turns.project_id, host, session_id
-
+-- name: threads.spread
+-- The sessions in which each thread had prompts, with the time of the last of them.
+SELECT user_id, project_id, thread_id, opened_at, session, last FROM (
+  SELECT thread_id, host || ' ' || session_id AS session, max(turns.at) AS last
+  FROM thread_turns CROSS JOIN turns ON turns.id = turn_id
+  WHERE role = 'user' AND skipped = '' AND turns.agent = '' GROUP BY thread_id, host, session_id)
+JOIN threads ON threads.id = thread_id WHERE threads.tenant = 'local' AND merged_into IS NULL ORDER BY thread_id
 -- name: thread_decisions.add
 INSERT INTO thread_decisions (turn_id, at, action, thread_id, parent_id, similarity, reason, borderline, model, actor,
                               weighed)

@@ -3,6 +3,7 @@
 // Every page works without this. Nothing here makes HTML from text.
 
 import { live } from "/static/live.js";
+import { showViews } from "./views.js";
 
 const WAIT_BEFORE_REFRESH = 400;
 
@@ -81,6 +82,7 @@ function open(id) {
   const dialog = document.getElementById(id);
   if (!dialog || dialog.open) return;
   dialog.querySelector("form")?.reset();
+  if (id === "palette") showViews(dialog);
   for (const entry of dialog.querySelectorAll("[data-palette] li")) entry.hidden = false;
   dialog.showModal();
 }
@@ -93,8 +95,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("input", (event) => {
-  const form = event.target.closest("#palette form");
-  if (form) {
+  if (event.target.closest("#palette [role=search]")) {
     const wanted = event.target.value.toLowerCase();
     for (const entry of document.querySelectorAll("[data-palette] li")) entry.hidden = !entry.textContent.toLowerCase().includes(wanted);
   }
