@@ -98,7 +98,9 @@ def telling_addresses(dashboard: Dashboard) -> dict[str, str]:
     thread = max(dashboard.ask("GET", "/api/memory/threads?limit=200"), key=lambda row: row["messages"])
     recalls = dashboard.ask("GET", "/api/memory/retrievals?limit=200")
     of_prompts = [row for row in recalls if row["user_message_preview"] != START_PREVIEW]
-    recall = max(of_prompts, key=lambda row: sum(item["relevance"] for item in row["items"] if item["injected"]))
+    recall = max(
+        of_prompts, key=lambda row: max((item["relevance"] for item in row["items"] if item["injected"]), default=0)
+    )
     return {
         f"{DASHBOARD}/memories/{{memory_id}}": f"{DASHBOARD}/memories/{changed}",
         f"{DASHBOARD}/threads/{{thread_id}}": f"{DASHBOARD}/threads/{thread['id']}",

@@ -41,11 +41,19 @@ _EFFECTS: Final = ("erased", "emptied", "rebuilt", "unlinked")
 
 @pages.page("/forget", "forget.html")
 async def forget_preview(visit: Visit) -> Mapping[str, Any]:
-    """What would be erased for an id or for words; without either, a form that asks for words."""
+    """What would be erased for an id or for words; without either, a form that asks for words.
+
+    Everything that is stored is searched for it, which takes seconds in a large memory. The page is there before: it
+    fetches the answer from its own address with `now`.
+    """
     id_, words = visit.query.get("id", ""), visit.query.get("text", "").strip()
     asked = {"id": id_} if id_ else {"text": words} if words else {}
-    preview = await visit.api.send("POST", "/api/memory/forget", asked | {"dry_run": True}) if asked else None
+    is_pending = bool(asked) and not visit.query.get("now")
+    preview = None
+    if asked and not is_pending:
+        preview = await visit.api.send("POST", "/api/memory/forget", asked | {"dry_run": True})
     return {
+        "pending": address(f"{ROOT}/forget", asked, back=_back(visit), now=1) if is_pending else "",
         "id": id_,
         "words": words,
         "preview": preview,
@@ -65,7 +73,7 @@ async def forget_confirmed(visit: Visit) -> Next:
         if problem.status != _STALE:
             raise
         text = visit.text("Nothing was erased: %(reason)s Look at the new preview.", reason=problem.detail)
-        return Next(to=address(f"{ROOT}/forget", asked, back=visit.back), message=Message(text=text))
+        return Next(to=address(f"{ROOT}/forget", asked, back=visit.back, now=1), message=Message(text=text))
     to = address(f"{ROOT}/receipts/{receipt['receipt']}", {}, back=visit.back)
     return Next(to=to, message=Message(text=visit.text("Forgotten. This is the receipt.")))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from filrouge.web.reasons import plain_reason
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit
 
 pages = Pages()
@@ -43,7 +44,10 @@ async def memory_page(visit: Visit) -> Mapping[str, Any]:
     memory, history = await asyncio.gather(
         visit.api.get(f"/api/memory/memories/{id_}"), visit.api.get(f"/api/memory/memories/{id_}/history")
     )
-    return {"memory": memory, "history": history, "editing": visit.query.get("edit", "")}
+    reasons = {
+        entry["entry"]: plain_reason(visit, (entry["payload"] or {}).get("reason", "")) for entry in history["journal"]
+    }
+    return {"memory": memory, "history": history, "reasons": reasons, "editing": visit.query.get("edit", "")}
 
 
 @pages.action("/memories")
@@ -58,10 +62,13 @@ async def memory_add(visit: Visit) -> Next:
 
 @pages.action("/memories/{memory_id}/edit")
 async def memory_edit(visit: Visit) -> Next:
-    """Replace the wording of a memory; the old one stays in its history."""
-    body = {"old_id": visit.parameter("memory_id"), "new_text": visit.field("text"), "source": "dashboard"}
-    done = await visit.api.send("POST", "/memory/supersede", body)
-    return Next(to=visit.back, message=_undoable(visit.text("Changed."), done["new_id"]))
+    """Replace the wording of a memory; the old one stays in its history. The page of a memory becomes the new one's."""
+    id_ = visit.parameter("memory_id")
+    body = {"old_id": id_, "new_text": visit.field("text"), "source": "dashboard"}
+    new_id = (await visit.api.send("POST", "/memory/supersede", body))["new_id"]
+    own = f"{ROOT}/memories/{id_}"
+    to = f"{ROOT}/memories/{new_id}" if visit.back.partition("?")[0].partition("#")[0] == own else visit.back
+    return Next(to=to, message=_undoable(visit.text("Changed."), new_id))
 
 
 @pages.action("/memories/{memory_id}/bin")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from filrouge.web.client import ApiProblem
+from filrouge.web.reasons import plain_reason
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit, address
 
 pages = Pages()
@@ -28,24 +29,6 @@ def _(message: str) -> str:
     """Mark a message for translation; it is translated when it is shown."""
     return message
 
-
-#: What a reason of the API contains, and how it is said to a person. A reason may contain several.
-_REASONS: Final[Mapping[str, str]] = {
-    "one denies what the other states": _("One says the opposite of the other."),
-    "names the outdated value": _("It calls the known value outdated."),
-    "chooses the rejected option": _("It chooses what the known memory rejects."),
-    "value of the same subject": _("It gives another value for the same subject."),
-    "newer version of the same fact": _("It reads like a newer version of the same fact."),
-    "retracted": _("It takes back what is known."),
-    "is pinned": _("What is known is pinned, so it is never replaced on its own."),
-    "contradicts the user's own words": _("An agent said it, and it contradicts your own words."),
-    "its words are not in the turn": _("Its words are not in the passage that it comes from."),
-    "its words do not say it": _("The quoted passage does not say this."),
-    "its quote was not found in the turns": _("The passage that it quotes was never said."),
-    "only tool output supports it": _("Only the output of a tool says it, no person."),
-    "the host wrote it": _("The agent's program wrote it, no person."),
-    "it repeats text given to the agent": _("It repeats a text that was given to the agent."),
-}
 
 #: What the page says after a settlement.
 _DONE: Final[Mapping[str, str]] = {
@@ -168,12 +151,6 @@ def _item(visit: Visit, row: Mapping[str, Any], similar: Mapping[str, Any] | Non
         "is_shown": row["statement"]["state"] == "live",
         "next": following,
     }
-
-
-def plain_reason(visit: Visit, reason: str) -> str:
-    """Return a reason of the API in plain sentences; one that is not known as it is."""
-    sentences = [visit.text(message) for fragment, message in _REASONS.items() if fragment in reason]
-    return " ".join(sentences) or reason
 
 
 def differences(known: str, said: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:

@@ -19,6 +19,20 @@ def test_what_is_remembered_is_listed_and_can_be_changed_in_place(site: Site) ->
     assert [row["text"] for row in site.twin("/memory.json")["memories"]] == [memory["text"]]
 
 
+def test_an_edit_on_a_memorys_own_page_leads_to_the_new_one_which_says_why_in_the_readers_language(site: Site) -> None:
+    site.api.remember("For the record: the shop listens on port 8443.")
+    (memory,) = site.twin("/memory.json")["memories"]
+    own = f"/dashboard/memories/{memory['id']}"
+    done = site.send(
+        f"/memories/{memory['id']}/edit", text="The shop listens on port 9443.", back=f"{own}?edit={memory['id']}"
+    )
+    assert not done.startswith(own)
+    shown = site.text(done.removeprefix("/dashboard"), language="fr")
+    assert "Rien de semblable n’était connu." in shown
+    assert "Fait à la main." in shown
+    assert own in site.page(done.removeprefix("/dashboard"))
+
+
 def test_several_memories_are_moved_to_the_bin_in_one_step_and_come_back_in_one(site: Site) -> None:
     for port in (8443, 8444, 8445):
         site.api.remember(f"For the record: server {port} listens on port {port}.")
