@@ -99,7 +99,8 @@ def telling_addresses(dashboard: Dashboard) -> dict[str, str]:
     recalls = dashboard.ask("GET", "/api/memory/retrievals?limit=200")
     of_prompts = [row for row in recalls if row["user_message_preview"] != START_PREVIEW]
     recall = max(
-        of_prompts, key=lambda row: max((item["relevance"] for item in row["items"] if item["injected"]), default=0)
+        of_prompts,
+        key=lambda row: max((item.get("relevance") or 0 for item in row["items"] if item["injected"]), default=0),
     )
     return {
         f"{DASHBOARD}/memories/{{memory_id}}": f"{DASHBOARD}/memories/{changed}",
