@@ -87,6 +87,7 @@ def served(memories: int = 300, *, said: Sequence[Said] = (), of_a_session: int 
             eventually("the daemon has nothing to do", lambda: quiet(home), SETTLE_SECONDS)
             found = Dashboard(home=home, url=status(home)["url"], filled=filled, process=process)
             leave_a_receipt(found)
+            eventually("the daemon has nothing to do", lambda: quiet(home), SETTLE_SECONDS)
             yield found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -44,10 +44,15 @@ async def memory_page(visit: Visit) -> Mapping[str, Any]:
     memory, history = await asyncio.gather(
         visit.api.get(f"/api/memory/memories/{id_}"), visit.api.get(f"/api/memory/memories/{id_}/history")
     )
-    reasons = {
-        entry["entry"]: plain_reason(visit, (entry["payload"] or {}).get("reason", "")) for entry in history["journal"]
-    }
+    journal: Sequence[Mapping[str, Any]] = history["journal"]
+    reasons = {entry["entry"]: plain_reason(visit, _reason_of(entry)) for entry in journal}
     return {"memory": memory, "history": history, "reasons": reasons, "editing": visit.query.get("edit", "")}
+
+
+def _reason_of(entry: Mapping[str, Any]) -> str:
+    """Return the reason in a journal entry; empty if its payload was forgotten."""
+    payload: Mapping[str, Any] = entry["payload"] or {}
+    return str(payload.get("reason") or "")
 
 
 @pages.action("/memories")
