@@ -199,7 +199,7 @@ async def preview_page(visit: Visit) -> Mapping[str, Any]:
         "channel": visit.query.get("channel", "") or "claude-code",
     }
     projects, settings = await asyncio.gather(
-        visit.api.get("/api/memory/projects", counts=False), visit.api.get("/api/memory/settings")
+        visit.api.get("/api/memory/projects"), visit.api.get("/api/memory/settings")
     )
     latest = projects[0]["id"] if projects else ""
     chosen["project"] = visit.query.get("project", latest)

@@ -139,3 +139,11 @@ def test_candidates_of_two_previews_stand_side_by_side() -> None:
         "a": ({"injected": True, "why": ""}, {"injected": False, "why": "no"}, True),
         "b": (None, {"injected": True, "why": ""}, True),
     }
+
+
+def test_the_preview_begins_with_the_project_that_was_used_last(site: Site) -> None:
+    for name in ("alder", "willow", "birch"):
+        site.api.remember(f"For the record: {name} listens on port 8443.", f"name:{name}")
+    projects = {row["id"]: row["name"] for row in site.api.get("/api/memory/projects?counts=false")}
+    assert sorted(projects.values()) == list(projects.values()) == ["alder", "birch", "willow"]
+    assert projects[site.twin("/preview.json")["chosen"]["project"]] == "birch"
