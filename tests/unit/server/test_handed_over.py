@@ -36,6 +36,7 @@ from filrouge.daemon.handover import (
 )
 from filrouge.hosts.hook_input import read_input
 from filrouge.testing import idle
+from tests.support.waiting import eventually
 
 from ..cli.test_hook import PROMPT, START, STOP, environment, hook, injected
 from .conftest import Api
@@ -80,8 +81,8 @@ def test_a_hook_prints_what_the_daemon_has_for_it_and_confirms_it(api: Api, payl
         line for n in TRIES if (line := hook(Path(api.home), {**given, "prompt_id": str(n), "session_id": str(n)}))
     )
     assert "8443" in injected(printed)
-    api.parts.writer.run(lambda tx: None)
-    assert "delivered" in [recall["outcome"] for recall in api.get("/api/memory/retrievals")]
+    # The hook does not wait until its confirmation is stored.
+    eventually("it is confirmed", lambda: api.get("/api/memory/retrievals")[0]["outcome"] == "delivered")
 
 
 def test_a_hook_that_hands_over_its_input_neither_parses_nor_cleans_it(api: Api) -> None:
