@@ -28,21 +28,15 @@ _FILE: Final = Path(sys.prefix) / "share" / f"{PACKAGE}.min.js"
 _FETCH_SECONDS: Final = 120
 #: WCAG 2.0 to 2.2, levels A and AA.
 _RULES: Final = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
-_RUN: Final = "axe.run(%s, {resultTypes: ['violations'], runOnly: {type: 'tag', values: %s}})"
-#: Items of a list are made by one template; the first few stand for all.
-_FEW_ITEMS: Final = "{exclude: ['main [data-item]:nth-of-type(n+4)']}"
+_RUN: Final = "axe.run(document, {resultTypes: ['violations'], runOnly: {type: 'tag', values: %s}})"
 
 
-def violations(page: Page, *, all_items: bool = True) -> list[str]:
-    """What is wrong with the page as it is shown now, one line for each element.
-
-    Args:
-        all_items: look at every item of a list, not only at the first few.
-    """
+def violations(page: Page) -> list[str]:
+    """What is wrong with the page as it is shown now, one line for each element."""
     network = page.context.new_cdp_session(page)  # the page's content security policy does not bind it
     try:
         _evaluate(network, script())
-        found = _evaluate(network, _RUN % ("document" if all_items else _FEW_ITEMS, list(_RULES)))
+        found = _evaluate(network, _RUN % list(_RULES))
     finally:
         network.detach()
     return [
