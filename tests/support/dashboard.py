@@ -8,6 +8,7 @@ the dashboard's routers serve; `addresses` finds an address for each by followin
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -114,6 +115,15 @@ def run_hook(home: str, host: str, payload: str) -> None:
         timeout=60,
         stdout=subprocess.DEVNULL,
     )
+
+
+def send_prompt(home: str, host: str, session: str, prompt: str, folder: str) -> None:
+    """Send a prompt of an agent's session in a folder through its hook."""
+    payload = {
+        "session_id": session, "prompt_id": session, "turn_id": session, "transcript_path": None, "cwd": folder,
+        "permission_mode": "default", "model": "demo", "hook_event_name": "UserPromptSubmit", "prompt": prompt,
+    }  # fmt: skip
+    run_hook(home, host, json.dumps(payload))
 
 
 def socket_client(dashboard: Dashboard) -> httpx.Client:

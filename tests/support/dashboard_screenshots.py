@@ -28,7 +28,7 @@ from filrouge.web.rendering import address
 from tests.reliability.processes import daemon, eventually, quiet, status, throw_away_home
 
 from .browser import chromium
-from .dashboard import PAGES, Dashboard, Scheme, addresses, environ_of, run_hook, visitor
+from .dashboard import PAGES, Dashboard, Scheme, addresses, environ_of, run_hook, send_prompt, visitor
 from .dashboard_store import Filled
 from .dashboard_tour import STORIES, walk
 
@@ -173,12 +173,7 @@ def play_the_demo(home: str) -> None:
             run_hook(home, session["host"], line)
     eventually("everything is understood", lambda: quiet(home), _SETTLE_SECONDS)
     for number, question in enumerate(script["questions"]):
-        payload = {
-            "session_id": f"question-{number}", "prompt_id": f"question-{number}", "turn_id": f"question-{number}",
-            "transcript_path": None, "cwd": question["cwd"], "permission_mode": "default", "model": "demo",
-            "hook_event_name": "UserPromptSubmit", "prompt": question["prompt"],
-        }  # fmt: skip
-        run_hook(home, question["host"], json.dumps(payload))
+        send_prompt(home, question["host"], f"question-{number}", question["prompt"], question["cwd"])
 
 
 def decide(dashboard: Dashboard) -> None:

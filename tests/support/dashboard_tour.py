@@ -6,7 +6,6 @@ address and no command but the login link. `make screenshots` writes a picture o
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from filrouge.core.clock import Language
 from filrouge.web.languages import translations
 from tests.reliability.processes import daemon, eventually, quiet, status, throw_away_home
 
-from .dashboard import Dashboard, environ_of, run_hook, visitor
+from .dashboard import Dashboard, environ_of, send_prompt, visitor
 from .dashboard_store import Filled
 
 HOST: Final = "claude-code"
@@ -93,12 +92,12 @@ def walk(browser: Browser, language: Language, take: Callable[[str, Page], None]
 
             expect(page.get_by_text(say("Nothing is remembered yet"))).to_be_visible()
             step("empty")
-            tell(home, "first", story.said)
+            send_prompt(home, HOST, "first", story.said, str(Path(home).parent))
             memory = page.locator("main").get_by_text(story.value)
             expect(memory.first).to_be_visible(timeout=_LIVE_MS)
             step("captured")
             eventually("everything is understood", lambda: quiet(home))
-            tell(home, "second", story.asked)
+            send_prompt(home, HOST, "second", story.asked, str(Path(home).parent))
             click(page.locator("nav").get_by_role("link", name=say("Injections")))
             expect(page.locator("main .message", has_text=story.asked[:40])).to_be_visible(timeout=_LIVE_MS)
             step("injections")
@@ -124,15 +123,3 @@ def walk(browser: Browser, language: Language, take: Callable[[str, Page], None]
             assert page.get_by_text(story.corrected).count() == 0
             assert watch.troubles(page) == []
     return tour
-
-
-def tell(home: str, session: str, prompt: str) -> None:
-    """Send a prompt to the agent, whose hook runs as it would."""
-    run_hook(
-        home,
-        HOST,
-        json.dumps({
-            "session_id": session, "prompt_id": session, "transcript_path": None, "cwd": str(Path(home).parent),
-            "permission_mode": "default", "hook_event_name": "UserPromptSubmit", "prompt": prompt,
-        }),
-    )  # fmt: skip

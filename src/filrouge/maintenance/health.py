@@ -215,7 +215,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "memories": memories,
         "rules": rule_count,
         "superseded": superseded,
-        "to_review": number_of(tx, "reviews.count"),
+        "to_review": attention(tx)["to_review"],
         "vectors": StoredVectors(tx).count(),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "spooled": spooled,

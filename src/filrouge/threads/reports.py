@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -90,15 +90,10 @@ def threads_now(
     """
     threads, now, thread_settings = Threads(tx), parts.clock.now(), ThreadSettings.of(parts.settings(tx))
     threads_by_scope: dict[ThreadScope, list[Thread]] = {}
-    stored = threads.list_threads(
-        user=user,
-        project=project,
-        everywhere=everywhere,
-        agent=agent,
-        states=("active", "suspended"),
-        sessions=sessions,
+    list_ = partial(
+        threads.list_threads, user=user, project=project, everywhere=everywhere, agent=agent, sessions=sessions
     )
-    for thread in stored:
+    for thread in list_(states=("active", "suspended")):
         threads_by_scope.setdefault(thread_settings.scope_of_thread(thread), []).append(thread)
     found = [
         thread
@@ -106,15 +101,7 @@ def threads_now(
         for thread in upkeep.in_current_state(in_scope, now, thread_settings.mode)
     ]
     if status in ("archived", "all"):
-        found += threads.list_threads(
-            user=user,
-            project=project,
-            everywhere=everywhere,
-            agent=agent,
-            states=("archived",),
-            limit=limit,
-            sessions=sessions,
-        )
+        found += list_(states=("archived",), limit=limit)
     chosen = [thread for thread in found if status in ("all", thread.state)]
     chosen.sort(key=lambda thread: (thread.last_active, thread.id), reverse=True)
     return chosen if limit < 0 else chosen[:limit]

@@ -22,6 +22,11 @@ LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
 _SEPARATORS: Final[Mapping[Language, tuple[str, str]]] = {"en": (",", "."), "fr": ("\u202f", ","), "es": (".", ",")}
 
 
+def mark(message: str) -> str:
+    """Mark a message for translation; it is translated where it is shown. Modules import it as `_`."""
+    return message
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Locale:
     """How one visitor is spoken to.

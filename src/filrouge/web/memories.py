@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from filrouge.web.reasons import plain_reason
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit
@@ -72,7 +72,7 @@ async def memory_edit(visit: Visit) -> Next:
     body = {"old_id": id_, "new_text": visit.field("text"), "source": "dashboard"}
     new_id = (await visit.api.send("POST", "/memory/supersede", body))["new_id"]
     own = f"{ROOT}/memories/{id_}"
-    to = f"{ROOT}/memories/{new_id}" if visit.back.partition("?")[0].partition("#")[0] == own else visit.back
+    to = f"{ROOT}/memories/{new_id}" if urlsplit(visit.back).path == own else visit.back
     return Next(to=to, message=_undoable(visit.text("Changed."), new_id))
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from filrouge.web.languages import mark as _
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit
 
 pages = Pages()
@@ -18,11 +19,6 @@ _MAX_LISTED: Final = 50
 _PERIODS: Final = (7, 30, 90)
 #: Lines of a chart; the smallest are drawn together.
 _MAX_SERIES: Final = 5
-
-
-def _(message: str) -> str:
-    """Mark a message for translation; it is translated when it is shown."""
-    return message
 
 
 #: What the kinds of jobs do.
@@ -220,7 +216,7 @@ def _model_totals(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _chart(visit: Visit, dates: Sequence[str], values: Sequence[tuple[str, str, float]]) -> dict[str, Any]:
     """Return the values of each day by name, the largest name first; the smallest names are summed up."""
     sums: dict[str, float] = {}
-    for _, name, value in values:
+    for _day, name, value in values:
         sums[name] = sums.get(name, 0.0) + value
     ranked = sorted(sums, key=lambda name: (-sums[name], name))
     kept = ranked if len(ranked) <= _MAX_SERIES else ranked[: _MAX_SERIES - 1]

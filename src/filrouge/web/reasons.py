@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from filrouge.web.languages import mark as _
 from filrouge.web.rendering import Visit
-
-
-def _(message: str) -> str:
-    """Mark a message for translation; it is translated when it is shown."""
-    return message
-
 
 #: What a reason of the API contains, and how it is said to a person. A reason may contain several.
 _REASONS: Final[Mapping[str, str]] = {

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from filrouge.context.block import INJECTED, MIN_PROMPT
 from filrouge.context.models import Section
 from filrouge.search.models import START_PREVIEW, Omission
+from filrouge.web.languages import mark as _
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit
 from filrouge.web.search import CHANNELS
 
@@ -27,11 +28,6 @@ _LATEST: Final = 10
 PAGE_SIZE: Final = 25
 #: Days that the totals above the log cover.
 _DAYS: Final = 30
-
-
-def _(message: str) -> str:
-    """Mark a message for translation; the page translates it."""
-    return message
 
 
 REASONS: Final[Mapping[Omission, str]] = {

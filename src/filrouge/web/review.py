@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from filrouge.web.client import ApiProblem
+from filrouge.web.languages import mark as _
 from filrouge.web.reasons import plain_reason
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit, address
 
@@ -23,11 +24,6 @@ _MIN_SIMILAR: Final = 0.5
 _MAX_COMPARED_CHARACTERS: Final = 2_000
 #: Share of equal words from which differences help the reader.
 _MIN_EQUAL_WORDS: Final = 0.3
-
-
-def _(message: str) -> str:
-    """Mark a message for translation; it is translated when it is shown."""
-    return message
 
 
 #: What the page says after a settlement.

@@ -22,6 +22,7 @@ from filrouge.web import (
     timeline,
     today,
 )
+from filrouge.web.languages import mark as _
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,11 +49,6 @@ class Screen:
         return below == self.path or any(
             below == own or below.startswith(own + "/") for own in (self.path, *self.others) if own
         )
-
-
-def _(message: str) -> str:
-    """Mark a message for translation; the template translates it."""
-    return message
 
 
 SCREENS: Final[Sequence[Sequence[Screen]]] = (

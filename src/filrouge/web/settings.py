@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from filrouge.core.settings import Settings, choices_of
 from filrouge.extraction.models import REMINDERS
 from filrouge.web.client import ApiProblem
+from filrouge.web.languages import mark as _
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit
 
 pages = Pages()
@@ -37,11 +38,6 @@ class Group:
     name: str
     keys: Sequence[str]
     about: str = ""
-
-
-def _(message: str) -> str:
-    """Mark a message for translation; the template translates it."""
-    return message
 
 
 GROUPS: Final = (

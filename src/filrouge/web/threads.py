@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from filrouge.web.languages import mark as _
 from filrouge.web.rendering import ROOT, Message, Next, Pages, Visit, address
 
 pages = Pages()
@@ -21,11 +22,6 @@ _TURNS_SHOWN: Final = 20
 _MAX_EXCERPT_CHARS: Final = 400
 #: Turns shown before and after a passage.
 _AROUND: Final = 6
-
-
-def _(message: str) -> str:
-    """Mark a message for translation; it is translated where it is shown."""
-    return message
 
 
 _BRIDGE_NAMES: Final = {

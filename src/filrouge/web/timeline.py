@@ -99,8 +99,7 @@ async def session_page(visit: Visit) -> Mapping[str, Any]:
     """What a session changed, who decided it and from which words; and what undoing all of it would do."""
     id_ = visit.query.get("id", "")
     changes: list[dict[str, Any]] = await visit.api.get(_session_path(id_, "changes")) if id_ else []
-    for change in changes:
-        change["reason"] = plain_reason(visit, change["reason"] or "")
+    changes = [change | {"reason": plain_reason(visit, change["reason"] or "")} for change in changes]
     plan = None
     if visit.query.get("revert") and any(not change["undone"] for change in changes):
         plan = await visit.api.send("POST", _session_path(id_, "revert"), {"dry_run": True})

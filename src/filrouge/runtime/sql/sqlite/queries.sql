@@ -99,12 +99,11 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 SELECT seq FROM events WHERE seq < :before AND (:host IS NULL OR host = :host) ORDER BY seq DESC LIMIT :limit
 -- name: events.page_of_state
 -- The same for one state; NULL parameters are ignored. `learned`: whether a memory cites one of the event's turns;
--- `passed`: whether extraction passed one of them over. Few are, and an index has them.
+-- `passed`: whether extraction passed one of them over. Those that can have been are first found by an index.
 SELECT seq FROM events
 WHERE state = :state AND seq < :before AND (:host IS NULL OR host = :host)
-  AND iif(:passed, id IN (SELECT event_id FROM turns WHERE role = 'tool' OR skipped <> '') AND EXISTS (
-    SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''), :passed IS NULL OR NOT EXISTS (
-    SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''))
+  AND (:passed IS NOT TRUE OR id IN (SELECT event_id FROM turns WHERE role = 'tool' OR skipped <> ''))
+  AND (:passed IS NULL OR :passed = EXISTS (SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''))
   AND (:learned IS NULL OR :learned = EXISTS (
     SELECT 1 FROM turns JOIN evidence ON turn_id = turns.id JOIN memories ON memories.id = memory_id
     WHERE event_id = events.id AND memories.kind NOT IN ('concept', 'episode')))
@@ -640,7 +639,8 @@ SELECT * FROM memories
 WHERE +tenant = 'local' AND seq < :before
   AND (ifnull(:since, :until) IS NULL OR seq BETWEEN
        (SELECT min(seq) FROM memories WHERE valid_from >= ifnull(:since, '') AND valid_from < ifnull(:until, '~')) AND
-       (SELECT max(seq) FROM memories WHERE valid_from >= ifnull(:since, '') AND valid_from < ifnull(:until, '~'))) AND (:rules IS NULL OR :rules = (kind = 'rule'))
+       (SELECT max(seq) FROM memories WHERE valid_from >= ifnull(:since, '') AND valid_from < ifnull(:until, '~')))
+  AND (:rules IS NULL OR :rules = (kind = 'rule'))
   AND (:all_states OR iif(:as_of IS NULL, state = 'live',
           state <> 'quarantined' AND valid_from <= :as_of AND (valid_to IS NULL OR valid_to > :as_of)))
   AND (:everywhere OR (scope = 'project' AND project_id IS :project_id) OR (scope = 'user' AND user_id = :user_id))
@@ -997,8 +997,6 @@ SELECT * FROM reviews WHERE :all OR outcome = 'open' ORDER BY at DESC, memory_id
 -- Statements waiting for review against one memory, or (`against` NULL) for lack of evidence.
 SELECT memories.id, text FROM reviews JOIN memories ON id = memory_id
 WHERE outcome = 'open' AND against IS :against AND user_id = :user_id AND scope = :scope AND project_id IS :project_id
--- name: reviews.count
-SELECT count(*) AS n FROM reviews WHERE outcome = 'open'
 -- name: reviews.by_kind
 SELECT kind, count(*) AS n FROM reviews WHERE outcome = 'open' GROUP BY kind
 -- name: reviews.erase
