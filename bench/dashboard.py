@@ -26,15 +26,16 @@ def page_of(told: Mapping[str, Any]) -> str:
         f"Real Chromium; {machine}.",
         "Each page was opened three times in each of three languages and two colour schemes; the table has the slowest",
         "median and the largest size. A page is interactive once its document is parsed and its script has run. The",
-        "limits: first paint 500 ms, interactive 1,500 ms, 600 KB uncompressed.",
+        "limits: first paint 500 ms, interactive 1,500 ms, 600 KB uncompressed. A page is complete once what it gets after",
+        "its first paint has arrived, such as the preview of a forgetting.",
         "",
-        "| page | first paint, ms | interactive, ms | KB |",
-        "|---|--:|--:|--:|",
+        "| page | first paint, ms | interactive, ms | complete, ms | KB |",
+        "|---|--:|--:|--:|--:|",
     ]
     for path in paths:
-        worst = {name: max(row[name] for row in rows if row["path"] == path) for name in LIMITS}
-        paint, ready = worst["first_paint_ms"], worst["interactive_ms"]
-        lines.append(f"| `{path}` | {paint:,.0f} | {ready:,.0f} | {worst['bytes'] / 1000:,.0f} |")
+        worst = {name: max(row[name] for row in rows if row["path"] == path) for name in (*LIMITS, "complete_ms")}
+        paint, ready, whole = worst["first_paint_ms"], worst["interactive_ms"], worst["complete_ms"]
+        lines.append(f"| `{path}` | {paint:,.0f} | {ready:,.0f} | {whole:,.0f} | {worst['bytes'] / 1000:,.0f} |")
     missed = [row for row in rows if any(row[name] > limit for name, limit in LIMITS.items())]
     lines += ["", f"{len(rows) - len(missed)} of {len(rows)} measurements are within the limits."]
     return "\n".join(lines) + "\n"

@@ -221,6 +221,19 @@ def quiet(home: str) -> bool:
     )
 
 
+def rests(pid: int, seconds: float = 5.0) -> bool:
+    """Watch a process for so long; True if it hardly computed meanwhile."""
+    before = _processor_seconds(pid)
+    time.sleep(seconds)
+    return _processor_seconds(pid) - before < 0.05 * seconds
+
+
+def _processor_seconds(pid: int) -> float:
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def spooled(home: str) -> list[Row]:
     """Every event that waits in the spool, oldest first."""
     files = inbox.waiting_files(places.inside(home, places.SPOOL))

@@ -86,7 +86,13 @@ class Events:
         return {state: counts.get(state, 0) for state in ("queued", "done", "skipped", "dead", "forgotten")}
 
     def newest(
-        self, *, before: int, limit: int, channel: str | None = None, outcome: Outcome | None = None
+        self,
+        *,
+        before: int,
+        limit: int,
+        channel: str | None = None,
+        outcome: Outcome | None = None,
+        since: datetime | None = None,
     ) -> list[dict[str, Any]]:
         """Return the events before a number, newest first, each with its outcome and the memories it led to.
 
@@ -94,8 +100,14 @@ class Events:
             before: the number of the last event of the previous page.
             channel: only events of this host.
             outcome: only events with this outcome.
+            since: only events that happened then or later.
         """
-        page: dict[str, object] = {"before": before, "host": channel, "limit": limit}
+        page: dict[str, object] = {
+            "before": before,
+            "host": channel,
+            "limit": limit,
+            "since": to_text(since) if since else "",
+        }
         if outcome is None:
             found = self._tx.all("events.page", page)
         else:

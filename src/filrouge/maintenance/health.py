@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
@@ -33,8 +33,8 @@ from filrouge.runtime.journal import Journal
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.models import Hit, Ranking
 from filrouge.search.repository import MIN_COVERAGE, StoredVectors
-from filrouge.search.spaces import space_notice, wanted_embedder, wanted_name
-from filrouge.threads.repository import Bridges, Threads
+from filrouge.search.spaces import coverage, space_notice, wanted_embedder, wanted_name
+from filrouge.threads.repository import Bridges, ThreadDecisions, Threads
 from filrouge.threads.upkeep import state_counts
 
 # Health and its warnings. A warning has a subject, a cause and the next command to run.
@@ -59,15 +59,16 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
 
     `status` is `ok` if there are no warnings, else `warn`.
     """
-    done, total = StoredVectors(tx).coverage(parts.vectors.space.id)
+    done, total = coverage(parts, tx)
     queue = Jobs(tx).count()
     stored, unsure = Bridges(tx).count()
+    threads = state_counts(parts, tx)
     found: dict[str, Any] = {
         "daemon": "Running",
         "version": __version__,
-        "threads": state_counts(parts, tx),
+        "threads": threads,
         "bridges": {"stored": stored, "unsure": unsure},
-        "continuation": _share("continued", "could", *Threads(tx).continuation_counts()),
+        "continuation": _share("continued", "could", *_continuation(parts, tx, threads)),
         "reactivation": _share("woken", "put_down", *_count_woken(tx)),
         "embedding_coverage": {"done": done, "total": total, "rate": round(done / total, 4) if total else None},
         "llm": _model_costs(parts.clock, tx),
@@ -80,6 +81,12 @@ def health(parts: Parts, tx: Tx) -> dict[str, Any]:
     }
     warnings = _warnings(found)
     return {"status": "warn" if warnings else "ok", **found, "warnings": warnings}
+
+
+def _continuation(parts: Parts, tx: Tx, threads: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many threads have prompts of several sessions, and how many could have, from their current states."""
+    mark = ThreadDecisions(tx).last(), number_of(tx, "turns.count"), tuple(threads.values())
+    return parts.counts.get("continuation", mark, Threads(tx).continuation_counts)
 
 
 def stored_bytes(parts: StoreContext, tx: Tx) -> dict[str, Any]:
@@ -280,15 +287,15 @@ def concepts(analyser: Analyser, tx: Tx, names: Sequence[str], limit: int) -> li
 
 def metrics(parts: Parts, tx: Tx) -> bytes:
     """Return the metrics in Prometheus text format."""
-    count = Jobs(tx).count()
+    count, threads = Jobs(tx).count(), state_counts(parts, tx)
     jobs = {"waiting": count.waiting, "running": count.running, "dead": count.dead}
     return parts.metrics.render(
         jobs=jobs,
         events=Events(tx).ledger(),
         received=Events(tx).received(),
         cached=number_of(tx, "analyses.cached_count"),
-        threads=state_counts(parts, tx),
-        continuation=Threads(tx).continuation_counts(),
+        threads=threads,
+        continuation=_continuation(parts, tx, threads),
     )
 
 
@@ -297,7 +304,7 @@ def metrics(parts: Parts, tx: Tx) -> bytes:
 DAYS: Final = 30
 
 
-def usage(parts: StoreContext, tx: Tx, days: int = DAYS) -> dict[str, Any]:
+def usage(parts: Parts, tx: Tx, days: int = DAYS) -> dict[str, Any]:
     """Return the body of `GET /api/memory/usage`: memories, recalls and their tokens by day and project, model calls.
 
     Tokens that recall adds to prompts are reported separately from Filrouge's own model calls. The user pays for them
@@ -310,6 +317,9 @@ def usage(parts: StoreContext, tx: Tx, days: int = DAYS) -> dict[str, Any]:
     names, recalls = names_of(tx), Recalls(tx)
     models = LlmUsage(tx).by_model(since)
     by_day = recalls.by_day(since)
+    recall_counts = tuple(sum(row[name] for row in by_day) for name in ("recalls", "delivered"))
+    mark = since.date(), recall_counts, parts.memories(tx).counts()
+    useful = parts.counts.get("useful", mark, lambda: recalls.useful(since))
     return {
         "days": days,
         "memories": {row["kind"]: row["n"] for row in tx.all("memories.by_kind")},
@@ -317,7 +327,7 @@ def usage(parts: StoreContext, tx: Tx, days: int = DAYS) -> dict[str, Any]:
         "threads": state_counts(parts, tx),
         "bridges": Bridges(tx).count()[0],
         "recalls": [row | {"project_name": names.get(row["project"] or "", "")} for row in by_day],
-        "projects": _recall_by_project(by_day, recalls.useful(since), names),
+        "projects": _recall_by_project(by_day, useful, names),
         "recall_tokens": LlmUsage(tx).by_channel(since),
         "models": models,
         "dollars": sum(row["dollars"] or 0.0 for row in models),

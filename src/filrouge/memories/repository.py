@@ -814,6 +814,10 @@ class Memories:
         shown = rows if is_last else rows[:limit]
         return self._with_evidence(shown), None if is_last else int(shown[-1]["seq"])
 
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """Return the number of memories of each state and kind."""
+        return tuple((row["state"], row["n"]) for row in self._tx.all("memories.count"))
+
     def with_words(self, match: str, *, project: str | None, user: str, limit: int) -> dict[str, str]:
         """Return the texts of the newest live memories of a project and of its user that match an FTS5 expression.
 

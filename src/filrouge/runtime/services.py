@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event as Flag
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from filrouge.capture.repository import Turns
 from filrouge.core.clock import Clock, to_text
@@ -61,6 +61,25 @@ def _setting_row(key: str, value: object, at: datetime) -> dict[str, object]:
 
 
 _LOG = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+
+class KeptCounts:
+    """The last results of counts that read a large table, used again while what they count is the same. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Hashable, Any]] = {}
+
+    def get(self, name: str, mark: Hashable, count: Callable[[], _Result]) -> _Result:
+        """Return the kept result of a count if its mark is the same as then, else count again.
+
+        Args:
+            mark: whatever changes with what is counted, and is quickly read.
+        """
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != mark:
+            kept = self._kept[name] = mark, count()
+        return cast(_Result, kept[1])
 
 
 @dataclass(kw_only=True)
@@ -108,6 +127,7 @@ class Parts(StoreContext):
         bus: the subscribers of live messages.
         feed: publishes commits on the bus.
         vault: in-memory state of the notes vault named in the settings.
+        counts: counts that the last report needed.
         whitening: baseline of each user's prompts; similarities between prompts are measured relative to it.
         analyst: analyses sessions; by default the one without a model.
         regrouped: until when each user's projects have had their threads regrouped.
@@ -133,6 +153,7 @@ class Parts(StoreContext):
     feed: Feed
     metrics: Metrics = field(default_factory=Metrics)
     vault: VaultIndex = field(default_factory=VaultIndex)
+    counts: KeptCounts = field(default_factory=KeptCounts)
     whitening: WhiteningCache = field(default_factory=WhiteningCache)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])

@@ -898,6 +898,10 @@ class StoredVectors:
         row = self._tx.one("vectors.newest")
         return int(row[kind]) if row else 0
 
+    def size(self, space_id: str) -> int:
+        """Return how many memories and turns have a vector in this space."""
+        return number_of(self._tx, "vectors.size", {"space_id": space_id})
+
     def coverage(self, space_id: str) -> tuple[int, int]:
         """Return how many memories and turns have vectors in this space, and how many should."""
         row = self._tx.one("vectors.coverage", {"space_id": space_id})

@@ -17,6 +17,7 @@ from typing import Any, Final
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadConfig, EmbedderUnavailable, FilrougeError, NotFound
 from filrouge.core.protocols import Embedder, Tx, Vectors
+from filrouge.core.rows import number_of
 from filrouge.core.settings import Settings, resolve
 from filrouge.providers.calibration import SHORT_TURN, from_turns, measure
 from filrouge.providers.embedders import windows
@@ -158,11 +159,18 @@ def space_notice(vectors: VectorSearch, requested: WantedEmbedder) -> str:
     return ""
 
 
+def coverage(parts: Parts, tx: Tx) -> tuple[int, int]:
+    """Return how many memories and turns have vectors in the current space, and how many should."""
+    space, vectors = parts.vectors.space.id, StoredVectors(tx)
+    mark = space, vectors.size(space), number_of(tx, "turns.count"), parts.memories(tx).counts()
+    return parts.counts.get("coverage", mark, lambda: vectors.coverage(space))
+
+
 def describe(parts: Parts, tx: Tx) -> dict[str, Any]:
     """Return the current space with its calibration and coverage, the space being built, and the wanted embedder."""
     vectors = parts.vectors
     requested = wanted_embedder(parts.embedders, wanted_name(tx, parts.home, parts.environ))
-    done, total = StoredVectors(tx).coverage(vectors.space.id)
+    done, total = coverage(parts, tx)
     calibration = vectors.space.calibration
     return {
         "space": vectors.space.id,

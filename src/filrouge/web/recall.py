@@ -194,11 +194,12 @@ async def preview_page(visit: Visit) -> Mapping[str, Any]:
         "opening": opening if opening in _OPENINGS else _OPENINGS[0],
         "channel": visit.query.get("channel", "") or "claude-code",
     }
-    projects, settings = await asyncio.gather(
-        visit.api.get("/api/memory/projects"), visit.api.get("/api/memory/settings")
+    projects, settings, latest = await asyncio.gather(
+        visit.api.get("/api/memory/projects", counts=False),
+        visit.api.get("/api/memory/settings"),
+        visit.api.get("/api/memory/events", limit=1),
     )
-    latest = projects[0]["id"] if projects else ""
-    chosen["project"] = visit.query.get("project", latest)
+    chosen["project"] = visit.query.get("project", (latest[0]["project"] or "") if latest else "")
     shown = {
         "projects": projects,
         "channels": CHANNELS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, TypedDict
 from urllib.parse import quote
@@ -54,16 +54,15 @@ async def search_page(visit: Visit) -> Mapping[str, Any]:
         return shown | {"projects": await projects, "groups": [], "notices": [], "channels": CHANNELS, "editing": ""}
     names = [where] if where != "all" else [name for name in COLLECTIONS if name != "notes" or not any(chosen.values())]
     limit = _SOME if where == "all" else _MANY
-    known_projects, notices, *groups = await asyncio.gather(
+    known_projects, *groups = await asyncio.gather(
         projects,
-        _notices(visit, question, mode),
         *(_group(visit, name, question, mode, limit, chosen) for name in names),
     )
     return shown | {
         "projects": known_projects,
         "channels": CHANNELS,
         "groups": [group for group in groups if group["hits"]],
-        "notices": notices,
+        "notices": await _notices(visit, question, mode, groups),
         "editing": visit.query.get("edit", ""),
     }
 
@@ -73,9 +72,9 @@ def _one_of(text: str, allowed: Sequence[str]) -> str:
     return text if text in allowed else allowed[0]
 
 
-async def _notices(visit: Visit, question: str, mode: str) -> list[str]:
+async def _notices(visit: Visit, question: str, mode: str, groups: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what the search could not do, such as compare meanings without an embedder."""
-    if mode == "text":
+    if mode == "text" or any(hit.get("similarity") is not None for group in groups for hit in group["hits"]):
         return []
     return (await visit.api.send("POST", "/search", {"query": question, "k": 1}))["notices"]
 

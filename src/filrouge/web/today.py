@@ -37,7 +37,7 @@ async def today(visit: Visit) -> Mapping[str, Any]:
         visit.api.get("/daemon/attention"),
         visit.api.get("/api/memory/activity", days=min(_MAX_DAYS, (now - first_monday).days + 1)),
         visit.api.get("/api/memory/memories", since=str(now), limit=_MAX_ROWS),
-        visit.api.get("/api/memory/events", state="skipped", limit=_MAX_ROWS),
+        visit.api.get("/api/memory/events", state="skipped", since=str(now), limit=_MAX_ROWS),
     )
     counted = visit.query.get("by", "")
     counted = counted if counted in COUNTED else COUNTED[0]

@@ -75,7 +75,7 @@ def test_the_counts_of_a_year_are_read_from_an_index_alone(silent: Api, table: s
 def test_the_ledger_says_of_each_event_what_became_of_it(api: Api) -> None:
     deliver(
         api,
-        prompt(PORT, id="stated"),
+        prompt(PORT, id="stated", at=time.time() - DAY),
         prompt("ok, thanks!", id="courteous"),
         prompt("Please look at the failing test of the checkout again.", id="asked", host="codex"),
         {"id": "began", "kind": "session_start", "data": {"source": "startup"}},
@@ -93,6 +93,31 @@ def test_the_ledger_says_of_each_event_what_became_of_it(api: Api) -> None:
         expected = [id_ for id_, event in events.items() if event["state"] == state]
         assert [event["id"] for event in api.get(f"/api/memory/events?state={state}")] == expected
     assert [event["id"] for event in api.get("/api/memory/events?channel=codex")] == ["asked"]
+    since = events["courteous"]["at"]
+    late = [event for event in events.values() if event["at"] >= since]
+    for state in ("", "&state=skipped", "&state=read"):
+        expected = [event["id"] for event in late if not state or state.endswith(event["state"])]
+        assert [event["id"] for event in api.get(f"/api/memory/events?since={since}{state}")] == expected
+    assert api.get("/api/memory/events?since=2999-01-01") == []
+
+
+def test_health_counts_again_when_something_was_added_ended_or_forgotten(api: Api) -> None:
+    def coverage() -> int:
+        idle(api.parts)
+        found = api.get("/daemon/health")["embedding_coverage"]
+        assert found["rate"] in (1.0, None)
+        return int(found["total"])
+
+    before = coverage()
+    added = api.ask("POST", "/api/memory/memories", {"text": "The ledger closes on Friday.", "project": []}).body
+    id_ = added["actions"][0]["id"]
+    assert coverage() == before + 2  # with the message
+    api.ask("POST", f"/api/memory/memories/{id_}/bin", {})
+    assert coverage() == before + 1
+    api.ask("POST", f"/api/memory/memories/{id_}/restore", {})
+    assert coverage() == before + 2
+    api.ask("POST", "/api/memory/forget", {"id": id_, "at_once": True})
+    assert coverage() == before
 
 
 def test_a_page_of_events_continues_behind_its_last_even_if_more_came(api: Api) -> None:

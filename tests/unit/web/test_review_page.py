@@ -62,7 +62,7 @@ def test_a_contradiction_stands_beside_what_is_known_with_its_reason_in_plain_wo
     assert _SAID.partition(" 9443")[0] in shown
     assert "9443, not" in shown
     assert "What is known is pinned, so it is never replaced on its own." in shown
-    assert "never told to agents before you accept it" in shown
+    assert "Before you accept it, it counts as no memory" in shown
     page = site.page("/review")
     assert all(f'data-key="{key}"' in page for key in "abxe")
 

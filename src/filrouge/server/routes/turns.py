@@ -281,12 +281,14 @@ async def turns_events(
     cursor: Cursor = None,
     channel: Annotated[str | None, Query(max_length=_MAX_NAME_CHARS)] = None,
     state: Outcome | None = None,
+    since: Annotated[str | None, Query(max_length=60, description="Only what happened then or later.")] = None,
 ) -> list[dict[str, Any]]:
     """List captured events, newest first, with what was learned from each."""
     before = number_in(cursor) or _BEFORE_ALL
+    first = parse_moment("since", since)
 
     def find(tx: Tx) -> tuple[list[dict[str, Any]], int | None]:
-        found = Events(tx).newest(before=before, limit=limit + 1, channel=channel, outcome=state)
+        found = Events(tx).newest(before=before, limit=limit + 1, channel=channel, outcome=state, since=first)
         names, page = names_of(tx), found[:limit]
         rows = [
             {name: value for name, value in row.items() if name != "seq"}

@@ -95,14 +95,15 @@ UPDATE events SET payload = '{}', row_key = x'', state = 'forgotten', reason = '
                   key = iif(instr(key, kind || ':' || id || ':') = 1, id, key)
 WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: events.page
--- Numbers of events before a number, newest first; of one host if it is not NULL.
-SELECT seq FROM events WHERE seq < :before AND (:host IS NULL OR host = :host) ORDER BY seq DESC LIMIT :limit
+-- Numbers of events before a number and since a time, newest first; of one host if it is not NULL.
+SELECT seq FROM events WHERE seq < :before AND (:host IS NULL OR host = :host) AND at >= :since ORDER BY seq DESC LIMIT :limit
 -- name: events.page_of_state
 -- The same for one state; NULL parameters are ignored. `learned`: whether a memory cites one of the event's turns;
 -- `passed`: whether extraction passed one of them over. Those that can have been are first found by an index.
 SELECT seq FROM events
-WHERE state = :state AND seq < :before AND (:host IS NULL OR host = :host)
-  AND (:passed IS NOT TRUE OR id IN (SELECT event_id FROM turns WHERE role = 'tool' OR skipped <> ''))
+WHERE state = :state AND seq < :before AND (:host IS NULL OR host = :host) AND at >= :since
+  AND (:passed IS NOT TRUE OR
+       id IN (SELECT event_id FROM turns WHERE (role = 'tool' OR skipped <> '') AND at >= :since))
   AND (:passed IS NULL OR :passed = EXISTS (SELECT 1 FROM turns WHERE event_id = events.id AND skipped <> ''))
   AND (:learned IS NULL OR :learned = EXISTS (
     SELECT 1 FROM turns JOIN evidence ON turn_id = turns.id JOIN memories ON memories.id = memory_id
@@ -634,7 +635,9 @@ WHERE +tenant = 'local'
                                  WHERE thread_id = :thread))
 -- name: memories.page
 -- The same, newest first, a page at a time. `rules`: only rules, or none; `all_states`: whatever became of them. The
--- table is read backwards from the page's begin; of a period, only between the first and the last row in it.
+-- table is read backwards from the page's begin; of a period or a thread, only between the first and the last row in it.
+WITH of_thread AS (SELECT memories.seq FROM thread_turns JOIN evidence USING (turn_id) JOIN memories ON id = memory_id
+                   WHERE thread_id = :thread)
 SELECT * FROM memories
 WHERE +tenant = 'local' AND seq < :before
   AND (ifnull(:since, :until) IS NULL OR seq BETWEEN
@@ -649,8 +652,8 @@ WHERE +tenant = 'local' AND seq < :before
   AND iif(:kinds IS NULL, kind NOT IN ('concept', 'episode'), kind IN (SELECT value FROM json_each(:kinds)))
   AND +valid_from >= ifnull(:since, '') AND +valid_from < ifnull(:until, '~')
   AND (:branch IS NULL OR branch = :branch) AND (:language IS NULL OR language = :language)
-  AND (:thread IS NULL OR id IN (SELECT memory_id FROM thread_turns JOIN evidence USING (turn_id)
-                                 WHERE thread_id = :thread))
+  AND (:thread IS NULL OR seq IN of_thread AND
+       seq BETWEEN (SELECT min(seq) FROM of_thread) AND (SELECT max(seq) FROM of_thread))
 ORDER BY seq DESC LIMIT :limit
 -- name: memories.with_words
 -- The newest live memories of a project and of its user that have all words of an FTS5 expression.
@@ -1333,6 +1336,8 @@ WHERE role = 'user' AND skipped = '' AND agent = '' AND user_id = :user_id ORDER
 -- name: vectors.count
 -- Owners with a vector in the current space.
 SELECT count(*) AS n FROM vectors JOIN spaces ON spaces.id = space_id WHERE part = 0 AND spaces.state = 'current'
+-- name: vectors.size
+SELECT count(*) AS n FROM vectors WHERE space_id = :space_id AND part = 0
 -- name: vectors.any
 SELECT 1 FROM vectors WHERE space_id = :space_id LIMIT 1
 -- name: vectors.owner
