@@ -7,12 +7,13 @@ to go next; it is reached by POST only, with the token of a form.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -21,8 +22,9 @@ from typing import Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import escape
 from starlette.exceptions import HTTPException
 
 from filrouge._version import __version__
@@ -40,6 +42,8 @@ FORM_KEY: Final = "form_token"
 _DONE: Final = "done"
 _MAX_FIELDS: Final = 2_000
 _MAX_MESSAGES: Final = 200
+#: Begins the content in `base.html`; what stands before it is the frame.
+_CONTENT_BEGINS: Final = '<main id="main"'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +77,15 @@ class Visit:
         self.query: Mapping[str, str] = request.query_params
         self.form = form
         self.locale = now_locale
+        self.beginning: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+
+    def begin(self, values: Mapping[str, Any] | None = None) -> None:
+        """Have the page's frame sent before its content, because the content takes longer and cannot be refused.
+
+        Args:
+            values: what the template reads outside its content, such as in its title.
+        """
+        self.beginning.set_result(values or {})
 
     def field(self, name: str, default: str = "") -> str:
         """Return the last value of a form field."""
@@ -172,12 +185,52 @@ class Pages:
 
 async def _show(request: Request, build: Page, template: str) -> Response:
     visit = Visit(request, await _locale_of(request))
-    badges = await _badges(visit)
+    content = asyncio.ensure_future(build(visit))
     try:
-        values = await build(visit)
+        badges = await _badges(visit)
+        await asyncio.wait((content, visit.beginning), return_when=asyncio.FIRST_COMPLETED)
+    except BaseException:
+        content.cancel()
+        raise
+    if visit.beginning.done():
+        return _streamed(visit, template, content, badges)
+    try:
+        values = content.result()
     except ApiProblem as problem:
         return _problem_page(visit, problem, badges)
     return render(visit, template, values, badges)
+
+
+def _streamed(
+    visit: Visit, template: str, content: asyncio.Future[Mapping[str, Any]], badges: Mapping[str, Any]
+) -> Response:
+    """Return a page whose frame is sent at once, and whose content follows."""
+    shared = _shared(visit, badges)
+    found = environment(visit.locale.language).get_template(template)
+
+    async def pieces() -> AsyncGenerator[str]:
+        context = found.new_context({**shared, **visit.beginning.result()})
+        rendered = found.root_render_func(context)
+        try:
+            yield "".join(_until_content(rendered))
+            # A block looks its names up when it begins, so the content's block sees these.
+            context.parent.update(await content)
+            yield "".join(rendered)
+        except ApiProblem as problem:
+            told = f"{escape(problem.detail)} {escape(problem.remedy)}"
+            yield f'<p class="notice" role="alert">{told}</p></main></body></html>'
+        finally:
+            content.cancel()
+
+    return StreamingResponse(pieces(), media_type="text/html", headers=_headers(shared["nonce"]))
+
+
+def _until_content(rendered: Iterator[str]) -> Iterator[str]:
+    """Return the pieces of a page up to where its content begins."""
+    for piece in rendered:
+        yield piece
+        if _CONTENT_BEGINS in piece:
+            return
 
 
 async def _badges(visit: Visit) -> dict[str, Any]:
@@ -210,10 +263,16 @@ def render(
     visit: Visit, template: str, values: Mapping[str, Any], badges: Mapping[str, Any], status: int = 200
 ) -> HTMLResponse:
     """Render a template as a whole page."""
-    nonce = secrets.token_urlsafe(16)
+    shared = _shared(visit, badges)
+    body = environment(visit.locale.language).get_template(template).render({**shared, **values})
+    return HTMLResponse(body, status_code=status, headers=_headers(shared["nonce"]))
+
+
+def _shared(visit: Visit, badges: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what every page knows."""
     request = visit.request
-    shared: dict[str, Any] = {
-        "nonce": nonce,
+    return {
+        "nonce": secrets.token_urlsafe(16),
         "visit": visit,
         "locale": visit.locale,
         "language": visit.locale.language,
@@ -227,8 +286,10 @@ def render(
         "query": _Query(request.query_params),
         "badges": badges,
     }
-    body = environment(visit.locale.language).get_template(template).render({**shared, **values})
-    return HTMLResponse(body, status_code=status, headers={"Content-Security-Policy": _policy(nonce), **_no_store()})
+
+
+def _headers(nonce: str) -> dict[str, str]:
+    return {"Content-Security-Policy": _policy(nonce), **_no_store()}
 
 
 def _policy(nonce: str) -> str:

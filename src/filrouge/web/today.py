@@ -17,7 +17,7 @@ pages = Pages()
 #: What the map of the year can count; the first is counted if the address names none.
 COUNTED: Final = ("memories", "prompts", "recalls")
 #: Rows that are read to tell the day; more than that is "this many or more".
-_MAX_ROWS: Final = 200
+_MAX_ROWS: Final = 80
 _MAX_SHOWN: Final = 12
 _MAX_CORRECTED: Final = 8
 _WEEKS: Final = 53
@@ -31,6 +31,8 @@ _BUSY_DAY: Final = 10
 @pages.page("", "today.html")
 async def today(visit: Visit) -> Mapping[str, Any]:
     """The day so far, and the year."""
+    if not visit.query:
+        visit.begin()
     now = visit.locale.now.date()
     first_monday = now - timedelta(days=now.weekday(), weeks=_WEEKS - 1)
     attention, activity, told, skipped = await asyncio.gather(

@@ -108,3 +108,14 @@ def test_words_of_a_memory_are_never_markup(site: Site) -> None:
     page = site.page("")
     assert "<img" not in page
     assert "&lt;img src=x" in page
+
+
+def test_a_page_whose_content_takes_longer_begins_with_its_frame(site: Site) -> None:
+    with site.http.stream("GET", "/dashboard") as answer:
+        pieces = answer.iter_text()
+        first = next(pieces)
+        whole = first + "".join(pieces)
+    assert answer.status_code == 200
+    assert first.rstrip().endswith('<main id="main" tabindex="-1">')
+    assert "content-length" not in answer.headers
+    assert whole.rstrip().endswith("</html>")

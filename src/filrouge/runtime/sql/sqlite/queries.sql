@@ -1707,16 +1707,16 @@ FROM thread_decisions WHERE seq > (SELECT max(seq) FROM thread_decisions) - :lat
 -- name: thread_decisions.asked_about
 -- Decisions of models and users about the prompts of a project for which a model was asked.
 SELECT thread_decisions.* FROM thread_decisions JOIN turns ON turns.id = turn_id
-WHERE actor IN ('model', 'user') AND user_id = :user_id AND project_id IS :project_id
-  AND turn_id IN (SELECT turn_id FROM thread_decisions WHERE actor = 'model')
+WHERE actor <> 'rules' AND actor IN ('model', 'user') AND user_id = :user_id AND project_id IS :project_id
+  AND turn_id IN (SELECT turn_id FROM thread_decisions WHERE actor <> 'rules' AND actor = 'model')
 ORDER BY thread_decisions.seq
 -- name: thread_decisions.held
--- Threads that a user moved something into or out of.
+-- Threads that a user moved something into or out of. The first condition is the one of the index.
 SELECT thread_turns.thread_id AS id FROM thread_decisions JOIN thread_turns USING (turn_id)
-JOIN turns ON turns.id = turn_id WHERE actor = 'user' AND user_id = :user_id AND project_id IS :project_id
+JOIN turns ON turns.id = turn_id WHERE actor <> 'rules' AND actor = 'user' AND user_id = :user_id AND project_id IS :project_id
 UNION
 SELECT parent_id FROM thread_decisions JOIN turns ON turns.id = turn_id
-WHERE actor = 'user' AND user_id = :user_id AND project_id IS :project_id AND parent_id IS NOT NULL
+WHERE actor <> 'rules' AND actor = 'user' AND user_id = :user_id AND project_id IS :project_id AND parent_id IS NOT NULL
 -- name: thread_decisions.erase
 DELETE FROM thread_decisions WHERE turn_id IN (SELECT value FROM json_each(:turns))
 -- name: thread_decisions.about_none
