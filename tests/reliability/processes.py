@@ -221,7 +221,7 @@ def quiet(home: str) -> bool:
     )
 
 
-def rests(pid: int, seconds: float = 5.0) -> bool:
+def rests(pid: int, seconds: float = 20.0) -> bool:
     """Watch a process for so long; True if it hardly computed meanwhile."""
     before = _processor_seconds(pid)
     time.sleep(seconds)
