@@ -253,6 +253,7 @@ def walk(person: Person) -> Iterator[tuple[str, ...]]:
     yield ("uninstall", "--dry-run")
     yield ("uninstall", "--host", attack)
     yield ("demo", file)
+    yield ("hub", "status", "--url", f"http://127.0.0.1:1/{attack}", "--token", attack)
     yield ("repair", f"--{attack}")
     yield (attack,)
     yield ("search", f"--{attack}")

@@ -16,12 +16,20 @@ import filrouge
 ROOT = Path(filrouge.__file__).parent
 CAPABILITIES = {
     "hosts", "capture", "extraction", "memories", "threads", "search", "context", "providers", "erasure",
-    "maintenance", "notes", "transfer", "projects",
+    "maintenance", "notes", "transfer", "projects", "hub",
 }  # fmt: skip
 SURFACES = {"cli", "server", "mcp", "sdk", "web", "testing"}
 ROOMS = {"core", "runtime", "daemon", "_version", *CAPABILITIES, *SURFACES}
-#: The SDK, embedded, and the pages ask the routes in-process (ADR 17, 25); the fakes offer an SDK; MCP tools are data.
-ON_TOP = {("sdk", "server"), ("testing", "sdk"), ("cli", "mcp"), ("mcp", "server"), ("web", "server")}
+#: The SDK, embedded, and the pages ask the routes in-process (ADR 17, 25); the fakes offer an SDK; MCP tools are data;
+#: `filrouge hub serve` runs the hub.
+ON_TOP = {
+    ("cli", "server"),
+    ("sdk", "server"),
+    ("testing", "sdk"),
+    ("cli", "mcp"),
+    ("mcp", "server"),
+    ("web", "server"),
+}
 #: What core still takes from above; the list may only become shorter.
 NOT_YET_CORE = {
     ("filrouge.core.errors", "filrouge.providers.models"),

@@ -81,6 +81,7 @@ ALSO_CALLED: Final = {"EXTRACT_MODEL": "llm_model", "CASCADE": "llm_cascade", "M
 NOT_SETTINGS: Final = frozenset(
     {"HOME", "URL", "API_KEY", "DISABLED", "INTERNAL", "HOST_TESTS", "HOST_CACHE", "MODELS", "MODEL_MIRROR"}
     | {"BROWSER_TESTS", "EMBED_PROVIDER", "EXAMPLES", "TEST_RUN", "SEED", "SOCKET"}
+    | {"HUB_DATABASE", "HUB_URL", "HUB_TOKEN", "POSTGRES_TESTS", "TEST_POSTGRES"}
 )
 
 _VARIABLES: Final = {name.upper() for name in SETTINGS} | NOT_SETTINGS | ALSO_CALLED.keys()

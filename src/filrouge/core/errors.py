@@ -5,6 +5,7 @@
     │   └── BadConfig         unknown setting or invalid value         exit 2   HTTP 400
     ├── NotFound              no row has this id                       exit 1   HTTP 404
     ├── DaemonUnavailable     the daemon does not answer               exit 3   HTTP 503
+    ├── HubUnavailable        the hub's database does not answer       exit 3   HTTP 503
     ├── Busy                  another process holds the lock           exit 5   HTTP 409
     ├── Stale                 the data changed after it was read       exit 5   HTTP 409
     ├── StoreError            the database refused the operation       exit 6   HTTP 500
@@ -49,6 +50,7 @@ __all__ = [
     "ExtractionOff",
     "FilrougeError",
     "Forbidden",
+    "HubUnavailable",
     "Misdirected",
     "ModelUnavailable",
     "NotFound",
@@ -105,6 +107,14 @@ class DaemonUnavailable(FilrougeError):
     exit_code = 3
     http_status = 503
     default_remedy = "Start it with `filrouge daemon start`; its log is filrouge.log in the home directory."
+
+
+class HubUnavailable(FilrougeError):
+    """The team's hub or its database does not answer."""
+
+    exit_code = 3
+    http_status = 503
+    default_remedy = "Check the address, and that PostgreSQL runs there and accepts this role."
 
 
 class Busy(FilrougeError):

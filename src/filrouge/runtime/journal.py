@@ -101,7 +101,8 @@ def matches_seal(key: bytes, expected: bytes, content: Mapping[str, object]) -> 
 
 # The journal and its hash chain.
 
-_GENESIS = b"\x00" * 32
+#: The hash before the first entry.
+GENESIS: Final = b"\x00" * 32
 _TENANT = "local"
 
 
@@ -184,7 +185,7 @@ class Journal:
                 "payload": json.dumps(dict(payload), ensure_ascii=False),
                 "payload_key": payload_seal.key,
                 "payload_hash": payload_seal.hash,
-                "hash": _chain_hash(last["hash"] if last else _GENESIS, head | {"tenant": _TENANT}, payload_seal.hash),
+                "hash": chain_hash(last["hash"] if last else GENESIS, head | {"tenant": _TENANT}, payload_seal.hash),
             },
         )
         seq = int(row["seq"]) if row else 0
@@ -212,11 +213,11 @@ class Journal:
 
     def verify(self) -> JournalReport:
         """Check the whole chain."""
-        previous_hash, entries, redacted = _GENESIS, 0, 0
+        previous_hash, entries, redacted = GENESIS, 0, 0
         for row in self._tx.all("journal.everything"):
             entries += 1
             head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
-            if row["hash"] != _chain_hash(previous_hash, head, row["payload_hash"]):
+            if row["hash"] != chain_hash(previous_hash, head, row["payload_hash"]):
                 return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason="chain broken")
             if row["payload"] is None:
                 redacted += 1
@@ -233,10 +234,10 @@ def recompute_chain(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         For each entry its number (`seq`), its new `hash`, and whether to `redact` its payload because it does not
         match its seal.
     """
-    previous_hash, entries = _GENESIS, list[dict[str, Any]]()
+    previous_hash, entries = GENESIS, list[dict[str, Any]]()
     for row in rows:
         head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
-        previous_hash = _chain_hash(previous_hash, head, row["payload_hash"])
+        previous_hash = chain_hash(previous_hash, head, row["payload_hash"])
         redact = row["payload"] is not None and not _is_intact(row)
         entries.append({"seq": row["seq"], "hash": previous_hash, "redact": redact})
     return entries
@@ -259,5 +260,6 @@ def _is_intact(row: Mapping[str, Any]) -> bool:
     return matches_seal(row["payload_key"] or b"", row["payload_hash"], payload)
 
 
-def _chain_hash(previous_hash: bytes, head: Mapping[str, str], payload_hash: bytes) -> bytes:
+def chain_hash(previous_hash: bytes, head: Mapping[str, str], payload_hash: bytes) -> bytes:
+    """Return the hash of an entry: it covers the entry before, who did what when, and the hash of its payload."""
     return hashlib.sha256(previous_hash + canonical(head) + payload_hash).digest()

@@ -49,6 +49,7 @@ GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "token": ("daemon", "token_app"),
     "config": ("daemon", "config_app"),
     "project": ("projects", "project_app"),
+    "hub": ("hub", "hub_app"),
 }
 
 

@@ -1,0 +1,273 @@
+"""`filrouge hub`: the shared memory of a team, on PostgreSQL.
+
+`init`, `tenant` and `audit` connect to the database as its owner, and `serve` as the serving role. `member`, `revoke`
+and `status` ask a hub that runs, with the token of a member.
+"""
+
+from __future__ import annotations
+
+import json as json_
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+
+import typer
+
+from filrouge.cli import output
+from filrouge.cli.output import Json, format_time
+from filrouge.core.clock import SystemClock, to_text
+from filrouge.core.errors import (
+    BadInput,
+    FilrougeError,
+    Forbidden,
+    HubUnavailable,
+    NotFound,
+    NotInstalled,
+    Unauthorized,
+)
+from filrouge.core.installation import install_extra_command
+
+if TYPE_CHECKING:
+    from filrouge.hub.database import Connection
+
+hub_app = typer.Typer(help="The shared memory of a team, on PostgreSQL.", no_args_is_help=True)
+tenant_app = typer.Typer(help="The teams of a hub.", no_args_is_help=True)
+member_app = typer.Typer(help="The members of a team.", no_args_is_help=True)
+hub_app.add_typer(tenant_app, name="tenant")
+hub_app.add_typer(member_app, name="member")
+
+Database = Annotated[
+    str,
+    typer.Option(envvar="FILROUGE_HUB_DATABASE", help="The database: postgresql://ROLE:PASSWORD@HOST/NAME."),
+]
+Url = Annotated[str, typer.Option(envvar="FILROUGE_HUB_URL", help="Where the hub answers.")]
+Secret = Annotated[str, typer.Option("--token", envvar="FILROUGE_HUB_TOKEN", help="The token of a member.")]
+_SECONDS = 30.0
+
+
+@hub_app.command()
+def init(
+    database: Database,
+    role: Annotated[str, typer.Option(help="The role that serves; it is created if it is missing.")] = "filrouge_hub",
+    json: Json = False,
+) -> None:
+    """Create the serving role and the schema, or bring them up to date. Connects as the owner."""
+    schema = _schema()
+    with schema.connect(database) as connection:
+        made = schema.init(connection, role=role)
+    lines = [f"Schema: {', '.join(made.applied) if made.applied else 'up to date'}."]
+    if made.password:
+        lines += [
+            f"Role {made.role}, password {made.password}",
+            "The password is not shown again. Serve with that role:",
+        ]
+        lines += [f"  filrouge hub serve --database postgresql://{made.role}:PASSWORD@HOST/NAME"]
+    told = {"role": made.role, "password": made.password, "applied": list(made.applied)}
+    _answer(told, "\n".join(lines), json=json)
+
+
+@hub_app.command()
+def serve(
+    database: Database,
+    host: Annotated[str, typer.Option(help="Address to listen on; TLS is needed beyond this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8790,
+    certificate: Annotated[str, typer.Option(help="TLS certificate (PEM); or let a load balancer do TLS.")] = "",
+    key: Annotated[str, typer.Option(help="Key of the certificate (PEM).")] = "",
+    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A load balancer in front does TLS.")] = False,
+    connections: Annotated[int, typer.Option(min=1, max=1000, help="Maximum connections to the database.")] = 10,
+) -> None:
+    """Serve a hub. Any number of instances may serve one database."""
+    _schema()
+    import uvicorn
+
+    from filrouge.hub.database import HubDatabase
+    from filrouge.server.hub import create_app
+
+    if host not in ("127.0.0.1", "::1", "localhost") and not (certificate or behind_proxy):
+        remedy = "Give --certificate and --key, or --behind-proxy if a load balancer in front does TLS."
+        raise BadInput("Plain HTTP is served on this machine only.", remedy=remedy)
+    pool = HubDatabase(database, max_connections=connections)
+    pool.open()  # an error is shown as one line, before the server starts
+    config = uvicorn.Config(
+        create_app(pool, SystemClock()),
+        host=host,
+        port=port,
+        ssl_certfile=certificate or None,
+        ssl_keyfile=key or None,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+    )
+    output.say(f"The hub answers on {'https' if certificate else 'http'}://{host}:{port}. Ctrl C stops it.")
+    uvicorn.Server(config).run()
+
+
+@tenant_app.command("add")
+def tenant_add(
+    name: str,
+    database: Database,
+    admin: Annotated[str, typer.Option(help="The name of its first member, who may do everything.")],
+    json: Json = False,
+) -> None:
+    """Add a team with its first member. Connects as the owner."""
+    schema = _schema()
+    with schema.connect(database) as connection:
+        made = schema.add_tenant(connection, SystemClock(), name, admin)
+    line = f"{name} is a team of this hub.\nThe token of {admin}, shown only now: {made.secret}"
+    _answer(made.model_dump(mode="json"), line, json=json)
+
+
+@tenant_app.command("list")
+def tenant_list(database: Database, json: Json = False) -> None:
+    """List the teams of a hub. Connects as the owner."""
+    schema = _schema()
+    with schema.connect(database) as connection:
+        found = schema.tenants(connection)
+    if json:
+        output.show_json([{**row, "created_at": to_text(row["created_at"])} for row in found])
+        return
+    columns = ("name", "members", "devices", "memories")
+    output.table(columns, [[row[name] for name in columns] for row in found])
+
+
+@hub_app.command()
+def audit(tenant: str, database: Database, json: Json = False) -> None:
+    """Verify the journal of a team. Connects as the owner."""
+    schema = _schema()
+    from filrouge.hub import journal
+
+    with schema.connect(database) as connection:
+        report = journal.verify(connection, _tenant(connection, tenant))
+    told = {"sound": report.sound, "entries": report.entries, "broken_at": report.broken_at, "reason": report.reason}
+    line = f"{report.entries} entries, unbroken." if report.sound else f"Entry {report.broken_at}: {report.reason}."
+    output.answer(told, line, json=json)
+    if not report.sound:
+        raise typer.Exit(1)
+
+
+def _tenant(connection: Connection, name: str) -> str:
+    row = connection.execute("SELECT tenant FROM hub.tenants WHERE name = %s", [name]).fetchone()
+    if row is None:
+        raise NotFound(f"There is no team {name}.", remedy="List them with `filrouge hub tenant list`.")
+    return str(row["tenant"])
+
+
+@member_app.command("invite")
+def member_invite(
+    name: str,
+    url: Url,
+    token: Secret,
+    scope: Annotated[list[str] | None, typer.Option(help="read, share, forget, admin; repeat it for several.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="Until the token expires; none = never.")] = None,
+    json: Json = False,
+) -> None:
+    """Add a member, or give one another token. The token is shown once."""
+    body = {"name": name, "days": days} | ({"scopes": scope} if scope else {})
+    made = _ask("POST", url, token, "/members", body)
+    line = f"{made['name']} may {', '.join(made['scopes'])}.\nThe token, shown only now: {made['secret']}"
+    _answer(made, line, json=json)
+
+
+@member_app.command("remove")
+def member_remove(name: str, url: Url, token: Secret, json: Json = False) -> None:
+    """Remove a member: their tokens are refused from now on, and what they shared stays."""
+    _ask("POST", url, token, "/members/remove", {"name": name})
+    output.answer({"removed": name}, f"{name} is removed; their tokens are refused from now on.", json=json)
+
+
+@member_app.command("list")
+def member_list(url: Url, token: Secret, json: Json = False) -> None:
+    """List the members of a team."""
+    found = _ask("GET", url, token, "/members")
+    if json:
+        output.show_json(found)
+        return
+    rows = [(one["name"], one["tokens"], one["devices"], "removed" if one["removed_at"] else "") for one in found]
+    output.table(("name", "tokens", "devices", ""), rows)
+
+
+@hub_app.command()
+def revoke(token_id: str, url: Url, token: Secret, json: Json = False) -> None:
+    """Revoke a token by its id: your own, or any as an admin."""
+    _ask("DELETE", url, token, f"/tokens/{token_id}")
+    output.answer({"revoked": token_id}, "Revoked; it is refused from now on.", json=json)
+
+
+@hub_app.command()
+def status(url: Url, token: Secret, json: Json = False) -> None:
+    """Show what a team shares, and which devices have not confirmed a forgetting."""
+    found = _ask("GET", url, token, "/status")
+    counts = f"{found['memories']} memories, {found['members']} members, {found['devices']} devices"
+    lines = [f"{found['tenant']}, as {found['member']}: {counts}."]
+    lines += [f"{found['conflicts']} conflicts to settle, {found['forgotten']} memories forgotten."]
+    if found["held_back_since"]:
+        lines.append(
+            f"Changes since {format_time(found['held_back_since'])} wait for a transaction that is still open."
+        )
+    for one in found["unconfirmed"]:
+        seen = format_time(one["seen_at"])
+        lines.append(
+            f"{one['name']} of {one['member']}, last seen {seen}, has not confirmed {one['memories']} forgettings."
+        )
+    _answer(found, "\n".join(lines), json=json)
+
+
+def _answer(document: object, lines: str, *, json: bool) -> None:
+    """Print lines, or with `json` the document."""
+    if json:
+        output.show_json(document)
+    else:
+        output.say_lines(lines)
+
+
+def register(app: typer.Typer) -> None:
+    """Add nothing: all commands are in the group."""
+    _ = app
+
+
+def _schema() -> Any:
+    """Return the module of the schema, which needs the extra."""
+    try:
+        from filrouge.hub import schema
+    except ImportError as error:
+        remedy = f"Install it: `{install_extra_command('hub')}`."
+        raise NotInstalled("The hub needs the extra `hub`.", remedy=remedy) from error
+    return schema
+
+
+def _ask(method: str, url: str, token: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    """Return the hub's answer.
+
+    Raises:
+        HubUnavailable: it does not answer.
+        FilrougeError: it refuses; with its own message and remedy.
+    """
+    import httpx2
+
+    if not (token.isascii() and token.isprintable()):
+        raise BadInput("This is no token: a token has letters, digits, - and _.")
+    try:
+        answer = httpx2.request(
+            method,
+            f"{url.rstrip('/')}/hub/v1{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=_SECONDS,
+        )
+    except httpx2.InvalidURL as error:
+        raise BadInput(f"{url} is no address.", remedy="Write https://HOST or http://127.0.0.1:8790.") from error
+    except httpx2.HTTPError as error:
+        raise HubUnavailable(f"The hub does not answer at {url}.", remedy="Check the address.") from error
+    try:
+        told = answer.json() if answer.content else None
+    except json_.JSONDecodeError as error:
+        raise HubUnavailable(f"What answers at {url} is no hub.", remedy="Check the address.") from error
+    if answer.status_code >= 400:
+        _refuse(answer.status_code, told)
+    return told
+
+
+def _refuse(status_code: int, problem: object) -> NoReturn:
+    told = cast("dict[str, Any]", problem) if isinstance(problem, dict) else {}
+    kind: type[FilrougeError] = {401: Unauthorized, 403: Forbidden, 404: NotFound, 400: BadInput}.get(
+        status_code, HubUnavailable
+    )
+    raise kind(str(told.get("detail") or f"The hub answered {status_code}."), remedy=str(told.get("remedy") or ""))

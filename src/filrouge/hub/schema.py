@@ -1,0 +1,173 @@
+"""Roles, schema and migrations of a hub's database, run by its owner; and what only the owner may do: add tenants.
+
+The owner is the role that creates the schema. The serving role is another: it owns nothing, so forced row security
+binds it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, LiteralString, cast
+
+from psycopg import errors, sql
+from psycopg.rows import dict_row
+
+from filrouge.core.clock import Clock, new_id
+from filrouge.core.errors import BadInput, StoreError, WrongEngine
+from filrouge.hub.database import Connection, translated
+from filrouge.hub.models import SCOPES
+from filrouge.hub.tokens import NewToken, checked_name, create_token
+
+SERVING_ROLE: Final = "filrouge_hub"
+_MIN_POSTGRESQL: Final = 150_000
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installation:
+    """What `init` did.
+
+    Attributes:
+        password: of the serving role if it was created; empty if it existed.
+        applied: the migrations that ran.
+    """
+
+    role: str
+    password: str
+    applied: tuple[str, ...]
+
+
+def connect(url: str) -> Connection:
+    """Connect as the owner.
+
+    Raises:
+        HubUnavailable: the server does not answer, or refuses the role.
+    """
+    with translated():
+        return Connection.connect(url, row_factory=dict_row, connect_timeout=5)
+
+
+def init(connection: Connection, *, role: str = SERVING_ROLE) -> Installation:
+    """Create the serving role and the schema, and bring an older schema up to date. Repeating it changes nothing.
+
+    Raises:
+        BadInput: the name of the role is invalid.
+        WrongEngine: the server is too old, or the schema is newer than this program.
+    """
+    if not _NAME.fullmatch(role):
+        raise BadInput(f"{role!r} is no name for a role: lower-case letters, digits and underscores.")
+    with translated(), connection.transaction():
+        if connection.info.server_version < _MIN_POSTGRESQL:
+            raise WrongEngine("The hub needs PostgreSQL 15 or newer.", remedy="Upgrade the server.")
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('filrouge hub init'))")
+        password = _create_role(connection, role)
+        found = _schema_number(connection)
+        steps = _migrations()
+        if found > len(steps):
+            raise WrongEngine(f"The schema is number {found}; this program knows {len(steps)}.")
+        if not found:
+            _require_vectors(connection)
+            connection.execute("CREATE SCHEMA hub")
+        for _, text in steps[found:]:
+            connection.execute(cast(LiteralString, text.replace("{serving}", role)))
+        if found:
+            connection.execute("UPDATE hub.installation SET schema = %s", [len(steps)])
+            _begin_epoch(connection)
+        else:
+            connection.execute(
+                "INSERT INTO hub.installation (secret, schema) VALUES (%s, %s)", [secrets.token_bytes(32), len(steps)]
+            )
+    return Installation(role=role, password=password, applied=tuple(name for name, _ in steps[found:]))
+
+
+def _require_vectors(connection: Connection) -> None:
+    """Create the extension for vectors, if it is missing.
+
+    Raises:
+        StoreError: only a superuser may create it here, or the server has no pgvector.
+    """
+    try:
+        with connection.transaction():
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except (errors.InsufficientPrivilege, errors.UndefinedFile, errors.FeatureNotSupported) as error:
+        remedy = "Install pgvector on the server, and run `CREATE EXTENSION vector` in this database as a superuser."
+        raise StoreError("The extension `vector` is missing, and this role cannot create it.", remedy=remedy) from error
+
+
+def _create_role(connection: Connection, role: str) -> str:
+    """Create the serving role; return its password, or an empty text if it exists."""
+    if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+        return ""
+    password = secrets.token_urlsafe(24)
+    connection.execute(
+        sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE PASSWORD {}").format(
+            sql.Identifier(role), sql.Literal(password)
+        )
+    )
+    return password
+
+
+def _schema_number(connection: Connection) -> int:
+    """Return the number of the latest migration; 0 without a schema."""
+    row = connection.execute("SELECT to_regclass('hub.installation') IS NOT NULL AS exists").fetchone()
+    if row is None or not row["exists"]:
+        return 0
+    number = connection.execute("SELECT schema FROM hub.installation").fetchone()
+    return int(number["schema"]) if number else 0
+
+
+def _begin_epoch(connection: Connection) -> None:
+    """Begin a new epoch if stored transaction ids are ahead of the server's, as after the restore of a dump."""
+    connection.execute("UPDATE hub.installation SET epoch = epoch + 1 WHERE hub.needs_epoch()")
+
+
+@cache
+def _migrations() -> tuple[tuple[str, str], ...]:
+    """Return every migration in order: name and SQL."""
+    folder = files("filrouge.hub") / "migrations"
+    found = sorted(
+        (file.name, file.read_text(encoding="utf-8")) for file in folder.iterdir() if file.name[-4:] == ".sql"
+    )
+    return tuple((name[:-4], text) for name, text in found)
+
+
+def add_tenant(connection: Connection, clock: Clock, name: str, admin: str) -> NewToken:
+    """Add a tenant with its first member, and return a token with all scopes for that member.
+
+    Raises:
+        BadInput: a name is empty, too long or taken.
+    """
+    name, admin = checked_name(name), checked_name(admin)
+    tenant, member = new_id(clock.now()), new_id(clock.now())
+    with translated(), connection.transaction():
+        if connection.execute("SELECT 1 FROM hub.tenants WHERE name = %s", [name]).fetchone():
+            raise BadInput(f"There is a team {name} already.")
+        connection.execute("INSERT INTO hub.tenants (tenant, name) VALUES (%s, %s)", [tenant, name])
+        connection.execute(
+            "INSERT INTO hub.members (tenant, member, name) VALUES (%s, %s, %s)", [tenant, member, admin]
+        )
+        return create_token(connection, clock, tenant=tenant, member=member, name="first", scopes=SCOPES)
+
+
+def tenants(connection: Connection) -> list[dict[str, Any]]:
+    """Return each tenant with its numbers of members, devices and live memories."""
+    with translated():
+        if not _schema_number(connection):
+            raise StoreError("This database has no hub.", remedy="Create it with `filrouge hub init`.")
+        return list(
+            connection.execute(
+                """
+                SELECT tenant, name, created_at,
+                  (SELECT count(*) FROM hub.members WHERE members.tenant = tenants.tenant
+                   AND removed_at IS NULL) AS members,
+                  (SELECT count(*) FROM hub.devices WHERE devices.tenant = tenants.tenant) AS devices,
+                  (SELECT count(*) FROM hub.versions WHERE versions.tenant = tenants.tenant AND is_latest
+                   AND state = 'live') AS memories
+                FROM hub.tenants ORDER BY name
+                """
+            )
+        )

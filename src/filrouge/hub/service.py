@@ -1,0 +1,394 @@
+"""The verbs of the hub. Each works within one transaction of one member (`database.Session`).
+
+`push` stores versions, and repeating it changes nothing. `changes` hands them out in the order of the transactions
+that wrote them. A transaction id is assigned at a transaction's first write, and lower ids may commit later, so only
+rows of transactions below `pg_snapshot_xmin` are handed out: all of those have ended. A reader that follows the cursor
+therefore misses nothing, at the price that an open transaction holds back what was written after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from pgvector import HalfVector
+
+from filrouge.core.clock import Clock, new_id
+from filrouge.core.errors import Busy, Forbidden, NotFound
+from filrouge.hub import journal
+from filrouge.hub.database import Session
+from filrouge.hub.models import (
+    Change,
+    Conflict,
+    Device,
+    Keep,
+    Outcome,
+    Page,
+    Position,
+    PushAnswer,
+    Receipt,
+    Version,
+    decoded_vector,
+    encoded_vector,
+)
+
+#: The fields of a version that are a column of the same name.
+_CONTENT: Final = (
+    "memory", "version", "state", "host", "project", "kind", "text", "language", "evidence", "confidence",
+    "valid_from", "valid_to", "supersedes", "space",
+)  # fmt: skip
+_TOMBSTONE_DIGEST: Final = hashlib.sha256(b"tombstone").digest()
+
+# Push.
+
+
+def push(session: Session, clock: Clock, versions: Sequence[Version]) -> list[PushAnswer]:
+    """Store versions in their order; return what became of each.
+
+    A version that is stored already is a `duplicate`. A number that is stored with other content, or below the latest,
+    is a `conflict` between the member's own devices. Another member's memory, and a forgotten one, is `refused`.
+
+    Raises:
+        Forbidden: the token may not share.
+    """
+    session.require("share")
+    _lock_tenant(session)
+    answers = [_store(session, clock, version) for version in versions]
+    accepted = [answer for answer in answers if answer.outcome == "accepted"]
+    if accepted:
+        payload = {"versions": [[answer.memory, answer.version] for answer in accepted]}
+        journal.append(session, clock, action="share", subject=accepted[0].memory, payload=payload)
+    return answers
+
+
+def _lock_tenant(session: Session) -> None:
+    """Let one transaction of a tenant write at a time: versions and conflicts depend on what is stored already."""
+    session.connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended('versions ' || %s, 0))", [session.identity.tenant]
+    )
+
+
+def _store(session: Session, clock: Clock, version: Version) -> PushAnswer:
+    def answer(outcome: Outcome, reason: str = "") -> PushAnswer:
+        return PushAnswer(memory=version.memory, version=version.version, outcome=outcome, reason=reason)
+
+    latest = session.connection.execute(
+        "SELECT version, author, state, members.name FROM hub.versions JOIN hub.members"
+        " ON members.tenant = versions.tenant AND member = author WHERE memory = %s AND is_latest",
+        [version.memory],
+    ).fetchone()
+    if latest is not None:
+        if latest["state"] == "forgotten":
+            return answer("refused", "it was forgotten")
+        if latest["author"] != session.identity.member:
+            return answer("refused", f"it is {latest['name']}'s; share a memory that supersedes it")
+        if version.version <= latest["version"]:
+            stored = session.connection.execute(
+                "SELECT digest FROM hub.versions WHERE memory = %s AND version = %s", [version.memory, version.version]
+            ).fetchone()
+            if stored is not None and bytes(stored["digest"]) == version.digest():
+                return answer("duplicate")
+            return answer("conflict", f"the hub has version {latest['version']} with other content")
+        session.connection.execute(
+            "UPDATE hub.versions SET is_latest = false WHERE memory = %s AND is_latest", [version.memory]
+        )
+    _insert(session, version)
+    if version.supersedes is not None and version.state == "live":
+        _open_conflict(session, clock, version)
+    return answer("accepted")
+
+
+def _insert(session: Session, version: Version) -> None:
+    vector = decoded_vector(version.vector)
+    columns = {name: getattr(version, name) for name in _CONTENT} | {
+        "tenant": session.identity.tenant,
+        "author": session.identity.member,
+        "vector": None if vector is None else HalfVector(vector).to_text(),
+        "digest": version.digest(),
+    }
+    session.connection.execute(
+        """
+        INSERT INTO hub.versions (tenant, author, memory, version, state, host, project, kind, text, language, evidence,
+                                  confidence, valid_from, valid_to, supersedes, space, vector, digest)
+        VALUES (%(tenant)s, %(author)s, %(memory)s, %(version)s, %(state)s, %(host)s, %(project)s, %(kind)s, %(text)s,
+                %(language)s, %(evidence)s, %(confidence)s, %(valid_from)s, %(valid_to)s, %(supersedes)s, %(space)s,
+                %(vector)s::halfvec, %(digest)s)
+        """,
+        columns,
+    )
+
+
+def _open_conflict(session: Session, clock: Clock, version: Version) -> None:
+    """Open a conflict with each live memory of another member that supersedes the same one."""
+    rivals = session.connection.execute(
+        "SELECT memory FROM hub.versions WHERE supersedes = %s AND memory <> %s AND author <> %s AND is_latest"
+        " AND state = 'live' ORDER BY seq",
+        [version.supersedes, version.memory, session.identity.member],
+    ).fetchall()
+    for rival in rivals:
+        session.connection.execute(
+            "INSERT INTO hub.conflicts (tenant, conflict, memory, first, second) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            [session.identity.tenant, new_id(clock.now()), version.supersedes, rival["memory"], version.memory],
+        )
+
+
+# Changes.
+
+_VERSIONS: Final = """
+SELECT versions.*, members.name AS author_name FROM hub.versions
+JOIN hub.members ON members.tenant = versions.tenant AND member = author
+WHERE (epoch, xid, seq) > (%(epoch)s, %(xid)s::text::xid8, %(seq)s)
+  AND (epoch < hub.current_epoch() OR xid < %(horizon)s::text::xid8)
+ORDER BY epoch, xid, seq LIMIT %(limit)s
+"""
+_CONFLICTS: Final = """
+SELECT * FROM hub.conflicts
+WHERE (epoch, xid, seq) > (%(epoch)s, %(xid)s::text::xid8, %(seq)s)
+  AND (epoch < hub.current_epoch() OR xid < %(horizon)s::text::xid8)
+ORDER BY epoch, xid, seq LIMIT %(limit)s
+"""
+
+
+def changes(session: Session, *, after: str, limit: int, device: str | None = None) -> Page:
+    """Return the changes behind a cursor, in order.
+
+    Args:
+        after: the cursor of the page before; empty = from the beginning.
+        device: the device that asks. It has applied everything up to the cursor.
+
+    Raises:
+        Forbidden: the token may not read.
+        BadInput: the cursor is invalid.
+        NotFound: the device is unknown.
+    """
+    session.require("read")
+    begin = Position.from_cursor(after)
+    if device is not None:
+        _note_position(session, device, begin)
+    # One horizon for both tables: every statement has its own snapshot, and what commits between them must wait.
+    horizon = session.connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xid").fetchone()
+    assert horizon is not None
+    parameters = {
+        "epoch": begin.epoch, "xid": str(begin.xid), "seq": begin.seq, "horizon": horizon["xid"], "limit": limit + 1,
+    }  # fmt: skip
+    versions = session.connection.execute(_VERSIONS, parameters).fetchall()
+    conflicts = session.connection.execute(_CONFLICTS, parameters).fetchall()
+    found = [(Position.from_row(row), _version_change(row)) for row in versions]
+    found += [(Position.from_row(row), _conflict_change(row)) for row in conflicts]
+    found.sort(key=lambda change: change[0])
+    page = found[:limit]
+    return Page(
+        changes=tuple(change for _, change in page),
+        cursor=page[-1][0].cursor() if page else begin.cursor() if after else "",
+        complete=len(found) <= limit,
+    )
+
+
+def _note_position(session: Session, device: str, position: Position) -> None:
+    """Record how far a device is; most requests change nothing, and then write nothing."""
+    row = session.connection.execute(
+        "SELECT epoch, xid, seq, seen_at < now() - interval '1 minute' AS is_old FROM hub.devices"
+        " WHERE device = %s AND member = %s",
+        [device, session.identity.member],
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"The device {device} is unknown.", remedy="Join again with `filrouge team join`.")
+    if row["is_old"] or Position.from_row(row) != position:
+        session.connection.execute(
+            "UPDATE hub.devices SET seen_at = now(), epoch = %s, xid = %s::text::xid8, seq = %s WHERE device = %s",
+            [position.epoch, str(position.xid), position.seq, device],
+        )
+
+
+def _version_change(row: Mapping[str, Any]) -> Change:
+    if row["state"] == "forgotten":
+        return Change(type="tombstone", memory=row["memory"], version=row["version"], author=row["author"])
+    vector = HalfVector.from_text(row["vector"]).to_numpy().astype(np.float32) if row["vector"] else None
+    content = Version(**{name: row[name] for name in _CONTENT}, vector="" if vector is None else encoded_vector(vector))
+    return Change(
+        type="version",
+        memory=row["memory"],
+        version=row["version"],
+        author=row["author"],
+        author_name=row["author_name"],
+        content=content,
+    )
+
+
+def _conflict_change(row: Mapping[str, Any]) -> Change:
+    return Change(type="conflict", memory=row["memory"], conflict=_conflict(row))
+
+
+def _conflict(row: Mapping[str, Any]) -> Conflict:
+    return Conflict(**{name: row[name] for name in Conflict.model_fields})
+
+
+# Conflicts.
+
+
+def conflicts(session: Session) -> list[Conflict]:
+    """Return the conflicts that nobody has settled, oldest first."""
+    session.require("read")
+    rows = session.connection.execute(
+        "SELECT * FROM hub.conflicts WHERE settled_at IS NULL ORDER BY opened_at, conflict"
+    )
+    return [_conflict(row) for row in rows]
+
+
+def settle(session: Session, clock: Clock, conflict: str, keep: Keep) -> Conflict:
+    """Say which memory of a conflict holds; every device hears of it.
+
+    Raises:
+        Forbidden: the caller wrote neither memory and is no admin.
+        NotFound: there is no such conflict, or one of its memories was forgotten.
+        Busy: it is settled already.
+    """
+    session.require("share")
+    row = session.connection.execute(
+        "SELECT * FROM hub.conflicts WHERE conflict = %s FOR UPDATE", [conflict]
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"There is no conflict {conflict}.")
+    if row["settled_at"] is not None:
+        raise Busy(f"The conflict {conflict} is settled already.", remedy="Pull the changes.")
+    authors = session.connection.execute(
+        "SELECT author FROM hub.versions WHERE memory IN (%s, %s) AND is_latest", [row["first"], row["second"]]
+    ).fetchall()
+    if session.identity.member not in {one["author"] for one in authors}:
+        session.require("admin")
+    settled = session.connection.execute(
+        "UPDATE hub.conflicts SET settled_at = now(), settled_by = %s, keep = %s, epoch = hub.current_epoch(),"
+        " xid = pg_current_xact_id(), seq = nextval('hub.positions') WHERE conflict = %s RETURNING *",
+        [session.identity.member, keep, conflict],
+    ).fetchone()
+    assert settled is not None
+    journal.append(session, clock, action="settle", subject=row["memory"], payload={"conflict": conflict, "keep": keep})
+    return _conflict(settled)
+
+
+# Forgetting.
+
+
+def forget(session: Session, clock: Clock, memories: Sequence[str]) -> dict[str, int]:
+    """Erase all versions of these memories, and leave a tombstone for each. Repeating it changes nothing.
+
+    Returns:
+        The number of erased versions, by memory; 0 if there was nothing left to erase.
+
+    Raises:
+        Forbidden: the token may not forget, or a memory is another member's and the caller is no admin.
+        NotFound: a memory was never shared here.
+    """
+    session.require("forget")
+    _lock_tenant(session)
+    erased = {memory: _forget_one(session, memory) for memory in dict.fromkeys(memories)}
+    for memory, versions in erased.items():
+        if versions:
+            journal.append(session, clock, action="forget", subject=memory, payload={"versions": versions})
+    return erased
+
+
+def _forget_one(session: Session, memory: str) -> int:
+    latest = session.connection.execute(
+        "SELECT version, author, state FROM hub.versions WHERE memory = %s AND is_latest", [memory]
+    ).fetchone()
+    if latest is None:
+        raise NotFound(f"The memory {memory} was never shared here.")
+    if latest["author"] != session.identity.member and "admin" not in session.identity.scopes:
+        raise Forbidden("Only its author or an admin of the team can forget a shared memory.")
+    if latest["state"] == "forgotten":
+        return 0
+    erased = session.connection.execute("DELETE FROM hub.versions WHERE memory = %s", [memory]).rowcount
+    session.connection.execute(
+        "INSERT INTO hub.versions (tenant, memory, version, author, state, digest)"
+        " VALUES (%s, %s, %s, %s, 'forgotten', %s)",
+        [session.identity.tenant, memory, latest["version"] + 1, latest["author"], _TOMBSTONE_DIGEST],
+    )
+    return erased
+
+
+def confirm(session: Session, device: str, receipts: Sequence[Receipt]) -> None:
+    """Record what a device found of forgotten memories after it applied their tombstones.
+
+    Raises:
+        NotFound: the device is unknown, or a memory was not forgotten here.
+    """
+    session.require("read")
+    _require_device(session, device)
+    for receipt in receipts:
+        stored = session.connection.execute(
+            "INSERT INTO hub.receipts (tenant, memory, device, left_over)"
+            " SELECT tenant, memory, %s, %s FROM hub.versions WHERE memory = %s AND is_latest AND state = 'forgotten'"
+            " ON CONFLICT (tenant, memory, device) DO UPDATE SET left_over = excluded.left_over, at = now()",
+            [device, receipt.left_over, receipt.memory],
+        )
+        if not stored.rowcount:
+            raise NotFound(f"The memory {receipt.memory} was not forgotten here.")
+
+
+# Devices.
+
+
+def join(session: Session, clock: Clock, device: Device) -> None:
+    """Register a device of the member, or change its name.
+
+    Raises:
+        Forbidden: the token may not read, or another member has a device with this id.
+    """
+    session.require("read")
+    stored = session.connection.execute(
+        "INSERT INTO hub.devices (tenant, device, member, name) VALUES (%s, %s, %s, %s)"
+        " ON CONFLICT (tenant, device) DO UPDATE SET name = excluded.name WHERE devices.member = excluded.member",
+        [session.identity.tenant, device.device, session.identity.member, device.name],
+    )
+    if not stored.rowcount:
+        raise Forbidden("Another member has a device with this id.", remedy="Join with a new id.")
+    journal.append(session, clock, action="join", subject=device.device, payload={})
+
+
+def _require_device(session: Session, device: str) -> None:
+    row = session.connection.execute(
+        "SELECT 1 FROM hub.devices WHERE device = %s AND member = %s", [device, session.identity.member]
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"The device {device} is unknown.", remedy="Join again with `filrouge team join`.")
+
+
+def status(session: Session) -> dict[str, Any]:
+    """Return the tenant's counts, how far behind the changes are, and which devices have not confirmed a forgetting."""
+    session.require("read")
+    counts = session.connection.execute(
+        """
+        SELECT (SELECT count(*) FROM hub.versions WHERE is_latest AND state = 'live') AS memories,
+          (SELECT count(*) FROM hub.versions WHERE state = 'forgotten') AS forgotten,
+          (SELECT count(*) FROM hub.conflicts WHERE settled_at IS NULL) AS conflicts,
+          (SELECT count(*) FROM hub.members WHERE removed_at IS NULL) AS members,
+          (SELECT count(*) FROM hub.devices) AS devices,
+          (SELECT min(received_at) FROM hub.versions WHERE epoch = hub.current_epoch()
+           AND xid >= pg_snapshot_xmin(pg_current_snapshot())) AS held_back_since
+        """
+    ).fetchone()
+    assert counts is not None
+    unconfirmed = session.connection.execute(
+        """
+        SELECT devices.device, devices.name, members.name AS member, devices.seen_at, count(*) AS memories
+        FROM hub.devices JOIN hub.members USING (tenant, member)
+        JOIN hub.versions ON versions.tenant = devices.tenant AND state = 'forgotten'
+        LEFT JOIN hub.receipts ON receipts.tenant = devices.tenant AND receipts.device = devices.device
+          AND receipts.memory = versions.memory AND left_over = 0
+        WHERE receipts.memory IS NULL AND members.removed_at IS NULL AND devices.joined_at < versions.received_at
+        GROUP BY devices.device, devices.name, members.name, devices.seen_at ORDER BY devices.seen_at
+        """
+    ).fetchall()
+    held: datetime | None = counts.pop("held_back_since")
+    return {
+        "tenant": session.identity.tenant_name,
+        "member": session.identity.member_name,
+        **counts,
+        "held_back_since": held,
+        "unconfirmed": unconfirmed,
+    }

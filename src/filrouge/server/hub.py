@@ -1,0 +1,237 @@
+"""The hub over HTTP: `/hub/v1/…`. Every request is one transaction of the member whose token it carries.
+
+The handlers are plain functions, so Starlette runs them in threads; the pool of connections limits how many work at
+once. TLS is the load balancer's or uvicorn's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from filrouge._version import __version__
+from filrouge.core.clock import Clock
+from filrouge.core.errors import BadInput, FilrougeError, TooLarge, Unauthorized
+from filrouge.hub import service, tokens
+from filrouge.hub.database import HubDatabase, Session
+from filrouge.hub.models import (
+    MAX_CHANGES,
+    MAX_PUSH,
+    Conflict,
+    Device,
+    Id,
+    Page,
+    Push,
+    PushAnswer,
+    Receipt,
+    Settle,
+    Value,
+)
+from filrouge.hub.models import Scope as TokenScope
+from filrouge.server.problems import problem_response
+
+#: Maximum bytes of a request.
+MAX_BODY: Final = 32_000_000
+_LOG: Final = logging.getLogger(__name__)
+router = APIRouter()
+
+
+class PushAnswers(Value):
+    """What became of each pushed version, in the order of the push."""
+
+    answers: tuple[PushAnswer, ...]
+
+
+class Forget(Value):
+    """The memories to erase."""
+
+    memories: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_PUSH)]
+
+
+class Receipts(Value):
+    """What a device found after it applied tombstones."""
+
+    device: Id
+    receipts: Annotated[tuple[Receipt, ...], Field(min_length=1, max_length=MAX_PUSH)]
+
+
+class Invitation(Value):
+    """A member to invite, and what their token allows."""
+
+    name: str
+    scopes: tuple[TokenScope, ...] = ("read", "share", "forget")
+    days: Annotated[int | None, Field(description="Until the token expires; none = never.")] = None
+
+
+class Member(Value):
+    """The name of a member."""
+
+    name: str
+
+
+def create_app(database: HubDatabase, clock: Clock) -> FastAPI:
+    """Return the application; it opens the database when it starts, and closes it when it stops."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        database.open()
+        try:
+            yield
+        finally:
+            database.close()
+
+    app = FastAPI(
+        title="Filrouge hub", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.add_middleware(LimitedBody)
+    app.exception_handler(FilrougeError)(_refused)
+    app.exception_handler(RequestValidationError)(_invalid)
+    app.state.database, app.state.clock = database, clock
+    app.include_router(router)
+    return app
+
+
+def _run(request: Request, work: Callable[[Session], Any]) -> Any:
+    """Return the result of a transaction, which is committed before the answer is sent."""
+    database: HubDatabase = request.app.state.database
+    with database.session(_secret(request)) as session:
+        return work(session)
+
+
+def _clock(request: Request) -> Clock:
+    return request.app.state.clock
+
+
+@router.get("/health")
+def health(request: Request) -> dict[str, str]:
+    """Say whether the hub and its database answer; needs no token."""
+    request.app.state.database.ping()
+    return {"status": "ok", "version": __version__}
+
+
+@router.post("/hub/v1/push")
+def push(body: Push, request: Request) -> PushAnswers:
+    """Store versions."""
+    answers = _run(request, lambda hub: service.push(hub, _clock(request), body.versions))
+    return PushAnswers(answers=tuple(answers))
+
+
+@router.get("/hub/v1/changes")
+def changes(
+    request: Request,
+    after: Annotated[str, Query(max_length=80)] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_CHANGES)] = 500,
+    device: Id | None = None,
+) -> Page:
+    """Return the changes behind a cursor."""
+    return _run(request, lambda hub: service.changes(hub, after=after, limit=limit, device=device))
+
+
+@router.get("/hub/v1/conflicts")
+def conflicts(request: Request) -> list[Conflict]:
+    """Return the conflicts that nobody has settled."""
+    return _run(request, service.conflicts)
+
+
+@router.post("/hub/v1/conflicts/{conflict}")
+def settle(conflict: str, body: Settle, request: Request) -> Conflict:
+    """Say which memory of a conflict holds."""
+    return _run(request, lambda hub: service.settle(hub, _clock(request), conflict, body.keep))
+
+
+@router.post("/hub/v1/forget")
+def forget(body: Forget, request: Request) -> dict[str, int]:
+    """Erase memories; returns the number of erased versions of each."""
+    return _run(request, lambda hub: service.forget(hub, _clock(request), body.memories))
+
+
+@router.post("/hub/v1/receipts")
+def receipts(body: Receipts, request: Request) -> None:
+    """Record what a device found of forgotten memories."""
+    _run(request, lambda hub: service.confirm(hub, body.device, body.receipts))
+
+
+@router.post("/hub/v1/devices")
+def join(body: Device, request: Request) -> None:
+    """Register a device."""
+    _run(request, lambda hub: service.join(hub, _clock(request), body))
+
+
+@router.get("/hub/v1/status")
+def status(request: Request) -> dict[str, Any]:
+    """Return counts, and which devices have not confirmed a forgetting."""
+    return _run(request, service.status)
+
+
+@router.get("/hub/v1/members")
+def members(request: Request) -> list[dict[str, Any]]:
+    """Return the members of the team."""
+    return _run(request, tokens.members)
+
+
+@router.post("/hub/v1/members")
+def invite(body: Invitation, request: Request) -> tokens.NewToken:
+    """Add a member, or give one another token."""
+    return _run(request, lambda hub: tokens.invite(hub, _clock(request), body.name, body.scopes, body.days))
+
+
+@router.post("/hub/v1/members/remove")
+def remove(body: Member, request: Request) -> None:
+    """Remove a member."""
+    _run(request, lambda hub: tokens.remove(hub, _clock(request), body.name))
+
+
+@router.delete("/hub/v1/tokens/{token}")
+def revoke(token: str, request: Request) -> None:
+    """Revoke a token."""
+    _run(request, lambda hub: tokens.revoke(hub, _clock(request), token))
+
+
+def _secret(request: Request) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise Unauthorized("The request has no token.", remedy="Send `Authorization: Bearer TOKEN`.")
+    return secret.strip()
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, FilrougeError)
+    if error.http_status >= 500:
+        _LOG.warning("%s: %s", type(error).__name__, error.message)
+    return problem_response(error)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """Name the first invalid field, but not its value: it may be the text of a memory."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
+    return problem_response(BadInput(f"{where}: {first['msg']}.", remedy="See the hub's protocol."))
+
+
+class LimitedBody:
+    """ASGI middleware that refuses a body above `MAX_BODY`, and counts it as it arrives."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        received = 0
+
+        async def count() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > MAX_BODY:
+                raise TooLarge(f"A request may have at most {MAX_BODY // 1_000_000} MB.")
+            return message
+
+        await self._app(scope, count, send)
