@@ -11,7 +11,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -30,6 +29,7 @@ from filrouge.core.clock import SystemClock
 from filrouge.hub import schema
 from filrouge.hub.database import HubDatabase
 from filrouge.hub.tokens import NewToken
+from tests.security.wire import free_port
 
 #: A user that every Unix has and that owns nothing.
 _NOBODY = "nobody"
@@ -50,7 +50,7 @@ def server() -> Generator[str]:
 
 def _run(folder: Path) -> Generator[str]:
     binaries, user = _binaries(folder)
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", free_port()
     data.mkdir()
     if user:
         shutil.chown(data, user)
@@ -116,12 +116,6 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(log.read_text(encoding="utf-8", errors="replace")) from None
             time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

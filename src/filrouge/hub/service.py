@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -384,11 +383,9 @@ def status(session: Session) -> dict[str, Any]:
         GROUP BY devices.device, devices.name, members.name, devices.seen_at ORDER BY devices.seen_at
         """
     ).fetchall()
-    held: datetime | None = counts.pop("held_back_since")
     return {
         "tenant": session.identity.tenant_name,
         "member": session.identity.member_name,
         **counts,
-        "held_back_since": held,
         "unconfirmed": unconfirmed,
     }

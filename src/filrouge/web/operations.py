@@ -141,8 +141,7 @@ def _kind(visit: Visit, kind: str) -> str:
 @pages.page("/costs", "costs.html")
 async def costs_page(visit: Visit) -> Mapping[str, Any]:
     """What recall adds to prompts, what models cost, and what the home takes on the disk."""
-    if not visit.query:
-        visit.begin()
+    visit.begin()
     asked = visit.query.get("days", "")
     days = int(asked) if asked in map(str, _PERIODS) else 30
     usage, extraction = await asyncio.gather(

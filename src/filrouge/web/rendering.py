@@ -82,10 +82,13 @@ class Visit:
     def begin(self, values: Mapping[str, Any] | None = None) -> None:
         """Have the page's frame sent before its content, because the content takes longer and cannot be refused.
 
+        An address with a query can be refused, so its page is sent as a whole.
+
         Args:
             values: what the template reads outside its content, such as in its title.
         """
-        self.beginning.set_result(values or {})
+        if not self.query:
+            self.beginning.set_result(values or {})
 
     def field(self, name: str, default: str = "") -> str:
         """Return the last value of a form field."""

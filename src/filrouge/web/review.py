@@ -42,8 +42,7 @@ _TAKING: Final[Mapping[str, str]] = {"conflict": "new", "quarantine": "accept"}
 @pages.page("/review", "review.html")
 async def review_page(visit: Visit) -> Mapping[str, Any]:
     """What waits for the person, newest first; with `settled`, what was settled."""
-    if not visit.query:
-        visit.begin()
+    visit.begin()
     is_settled = visit.query.get("settled") == "1"
     listing = await visit.api.listing(_QUEUE, settled=is_settled, limit=PAGE_SIZE, cursor=visit.query.get("cursor"))
     rows = [row for row in listing.rows if (row["outcome"] != "open") is is_settled]

@@ -255,8 +255,7 @@ def _is_same(entered: Any, present: Any) -> bool:
 @pages.page("/settings/connections", "settings/connections.html")
 async def settings_connections(visit: Visit) -> Mapping[str, Any]:
     """The agents, the model, the embedder and the notes: each as it is now."""
-    if not visit.query:
-        visit.begin()
+    visit.begin()
     # A question that was never asked reaches the embedder; the vectors of earlier ones may be kept.
     unheard = {"query": f"Are you there at {visit.locale.now.isoformat()}?", "k": 1}
     agents, model, embedding, tried, vault = await asyncio.gather(
@@ -278,8 +277,7 @@ async def settings_connections(visit: Visit) -> Mapping[str, Any]:
 @pages.page("/settings/health", "settings/health.html")
 async def settings_health(visit: Visit) -> Mapping[str, Any]:
     """Whether the daemon and the memory work, and what to do where they do not. Today shows its first line."""
-    if not visit.query:
-        visit.begin()
+    visit.begin()
     return {"health": await visit.api.get("/daemon/health")}
 
 

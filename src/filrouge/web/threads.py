@@ -70,8 +70,7 @@ async def thread_page(visit: Visit) -> Mapping[str, Any]:
     """One thread: where the work stands, its turns, memories and bridges, and the graph of what surrounds it."""
     id_ = _path_id(visit, "thread_id")
     thread = await visit.api.get(f"/api/memory/threads/{id_}")
-    if not visit.query:
-        visit.begin({"thread": thread})
+    visit.begin({"thread": thread})
     merged_into = thread["merged_into"]
     memories, around, offered = await asyncio.gather(
         visit.api.listing("/api/memory/memories", thread=thread["id"], limit=_MAX_MEMORIES),

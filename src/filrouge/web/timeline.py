@@ -20,8 +20,7 @@ _MAX_THREADS: Final = 500
 @pages.page("/timeline", "timeline.html")
 async def timeline(visit: Visit) -> Mapping[str, Any]:
     """What was learned and replaced, and the threads that were opened, by day, the newest day first."""
-    if not visit.query:
-        visit.begin()
+    visit.begin()
     project, cursor = visit.query.get("project", ""), visit.query.get("cursor", "")
     as_of, day = _day_in(visit, "as_of"), _day_in(visit, "day")
     listing, opened, projects = await asyncio.gather(

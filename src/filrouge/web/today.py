@@ -31,8 +31,7 @@ _BUSY_DAY: Final = 10
 @pages.page("", "today.html")
 async def today(visit: Visit) -> Mapping[str, Any]:
     """The day so far, and the year."""
-    if not visit.query:
-        visit.begin()
+    visit.begin()
     now = visit.locale.now.date()
     first_monday = now - timedelta(days=now.weekday(), weeks=_WEEKS - 1)
     attention, activity, told, skipped = await asyncio.gather(
