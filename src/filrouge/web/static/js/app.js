@@ -29,11 +29,10 @@ document.addEventListener("keydown", (event) => {
   going = key === "g" ? Date.now() : 0;
 });
 
-/** Leave a field, so that the keys work again, or the dialog around it; a search field would only empty itself. */
+/** Leave a field, so that the keys work again, and the dialog around it; a search field would only empty itself. */
 function leave(target) {
-  const dialog = target.closest("dialog");
-  if (dialog) dialog.close();
-  else target.blur();
+  target.closest("dialog")?.close();
+  target.blur(); // a field of a closed dialog keeps the focus until the next frame
 }
 
 function isTyping(target) {
