@@ -20,7 +20,6 @@ from filrouge.core import paths as places
 from filrouge.core.errors import CannotWrite
 from filrouge.erasure.tombstones import HomeKey, Tombstone, TombstoneFile
 from filrouge.hosts import hook_input
-from filrouge.notes import vault
 from tests.reliability.processes import environment, hook, lock_holder, prompt, run, servers, throw_away_home
 
 TREASURE = b'{"auto_capture": false, "not": "ours"}'
@@ -85,7 +84,7 @@ WRITERS: dict[str, Callable[[str], object]] = {
     places.FORGOTTEN: lambda home: TombstoneFile(home).append([STONE]),
     f"{places.FORGET_KEY}.new": lambda home: HomeKey(home).get_or_create(),
     places.FORGET_KEY: lambda home: HomeKey(home).read(),
-    places.VAULT_KEY: lambda home: vault.store_secret(home, vault.KEY, "a key"),
+    places.VAULT_KEY: lambda home: places.store_secret(home, places.VAULT_KEY, "a key"),
 }
 
 

@@ -35,6 +35,8 @@ FORGET_KEY, FORGOTTEN = "forget.key", "forgotten"
 DISK_RESERVE = "ballast"
 #: The certificate and the API key of Obsidian's plugin.
 VAULT_CERTIFICATE, VAULT_KEY = "obsidian.pem", "obsidian.key"
+#: The token of the team's hub.
+TEAM_TOKEN = "team.token"  # noqa: S105 (its file)
 BRIEFS = "briefs"
 WORD_INDEXES = "words"
 BACKUPS = "backups"
@@ -53,6 +55,7 @@ _OWN_FILES = (DATABASE, LOCK, RUNTIME, HOOK_SETTINGS, SETUP_LIST, CONFIG)
 FILES = (
     *(DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOG, CONFIG, LOCK, RUNTIME, FAILURE, HOOK_SETTINGS, REFUSED),
     *(LOST_EVENTS, FORGET_KEY, f"{FORGET_KEY}.new", FORGOTTEN, SETUP_LIST, DISK_RESERVE, VAULT_CERTIFICATE, VAULT_KEY),
+    TEAM_TOKEN,
 )
 FOLDERS = (SPOOL, BRIEFS, WORD_INDEXES, "models", BACKUPS, SETUP)
 _KNOWN_SUFFIXES = (".log", ".part", ".aside", ".md")
@@ -120,6 +123,22 @@ def open_nofollow(path: str, flags: int) -> int:
         OSError: the file cannot be opened, or is a symbolic link (ELOOP).
     """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def store_secret(home: str, name: str, text: str) -> None:
+    """Store a secret of another program in the home, readable only by its user."""
+    make_private(home)
+    with os.fdopen(open_nofollow(inside(home, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as file:
+        file.write(text)
+
+
+def load_secret(home: str, name: str) -> str:
+    """Return a stored secret; empty if there is none."""
+    try:
+        with os.fdopen(open_nofollow(inside(home, name), os.O_RDONLY)) as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return ""
 
 
 def sync(path: str) -> None:

@@ -451,15 +451,22 @@ _FORGETTING_TRIES: Final = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetRequest:
-    """A request to forget. Exactly one of the two is given.
+    """A request to forget. Exactly one of the three is given.
 
     Attributes:
         text: forget everything about this text.
         id: forget this row with its dependent rows.
+        ids: forget these rows with their dependent rows.
     """
 
     text: str = ""
     id: str = ""
+    ids: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The rows that the request names."""
+        return self.ids or ((self.id,) if self.id else ())
 
     def checked(self) -> ForgetRequest:
         """Validate the request and return it without outer white space.
@@ -467,7 +474,7 @@ class ForgetRequest:
         Raises:
             BadInput: neither or both of text and id are given, or the text is too long or contains no word.
         """
-        if bool(self.text.strip()) == bool(self.id.strip()):
+        if [bool(self.text.strip()), bool(self.id.strip()), bool(self.ids)].count(True) != 1:
             raise BadInput("Give either a text or an id to forget.", remedy="See `filrouge forget --help`.")
         if len(self.text) > MAX_QUERY_CHARS:
             raise BadInput(f"The text has {len(self.text)} characters; at most {MAX_QUERY_CHARS} are allowed.")
@@ -613,15 +620,10 @@ def _find_rows(parts: Parts, tx: Tx, request: ForgetRequest) -> _SearchResult:
     """Find the rows to start from."""
     forgetting = ForgetRepository(tx, parts.analyser)
     newest = forgetting.newest_rows()
-    if request.id:
-        tables = forgetting.tables_with(request.id)
-        if not tables:
-            raise NotFound(
-                f"Nothing has the id {request.id!r}.",
-                remedy="To forget a topic, give it as a text: `filrouge forget TEXT`.",
-            )
-        named = forgetting.with_turns({table: [request.id] for table in tables})
-        search_texts = tuple(text for text in forgetting.texts_of(request.id) if _identifies(text))
+    if request.named:
+        named = forgetting.with_turns(_merge_ids(*(_rows_with(forgetting, id_) for id_ in request.named)))
+        texts = dict.fromkeys(text for id_ in request.named for text in forgetting.texts_of(id_))
+        search_texts = tuple(text for text in texts if _identifies(text))
         containing = forgetting.rows_containing(search_texts)
         return _SearchResult(
             found=_merge_ids(named, containing),
@@ -650,6 +652,15 @@ def _find_rows(parts: Parts, tx: Tx, request: ForgetRequest) -> _SearchResult:
     )
 
 
+def _rows_with(forgetting: ForgetRepository, id_: str) -> RowIds:
+    tables = forgetting.tables_with(id_)
+    if not tables:
+        raise NotFound(
+            f"Nothing has the id {id_!r}.", remedy="To forget a topic, give it as a text: `filrouge forget TEXT`."
+        )
+    return {table: [id_] for table in tables}
+
+
 def _plan_and_rows(analyser: Analyser, tx: Tx, search: _SearchResult) -> tuple[ForgetPlan, tuple[AffectedRow, ...]]:
     forgetting = ForgetRepository(tx, analyser)
     plan = forgetting.plan(search.found)
@@ -662,7 +673,7 @@ def _token(tombstones: TombstoneFilter, request: ForgetRequest, rows: tuple[Affe
     stable_rows = sorted(
         (row.table, row.id, row.deed, row.content) for row in rows if row.table not in _VOLATILE_TABLES
     )
-    content = journal.canonical({"text": normalised(request.text), "id": request.id, "rows": stable_rows})
+    content = journal.canonical({"text": normalised(request.text), "ids": sorted(request.named), "rows": stable_rows})
     return hmac.new(key, b"token\0" + content, hashlib.sha256).hexdigest()
 
 

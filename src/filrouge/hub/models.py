@@ -109,12 +109,13 @@ class Push(Value):
 
 
 class PushAnswer(Value):
-    """What became of one version."""
+    """What became of one version. `latest` is the hub's latest version of the memory, if that is the conflict."""
 
     memory: str
     version: int
     outcome: Outcome
     reason: str = ""
+    latest: int = 0
 
 
 class Conflict(Value):

@@ -71,8 +71,8 @@ def _lock_tenant(session: Session) -> None:
 
 
 def _store(session: Session, clock: Clock, version: Version) -> PushAnswer:
-    def answer(outcome: Outcome, reason: str = "") -> PushAnswer:
-        return PushAnswer(memory=version.memory, version=version.version, outcome=outcome, reason=reason)
+    def answer(outcome: Outcome, reason: str = "", *, latest: int = 0) -> PushAnswer:
+        return PushAnswer(memory=version.memory, version=version.version, outcome=outcome, reason=reason, latest=latest)
 
     latest = session.connection.execute(
         "SELECT version, author, state, members.name FROM hub.versions JOIN hub.members"
@@ -90,7 +90,8 @@ def _store(session: Session, clock: Clock, version: Version) -> PushAnswer:
             ).fetchone()
             if stored is not None and bytes(stored["digest"]) == version.digest():
                 return answer("duplicate")
-            return answer("conflict", f"the hub has version {latest['version']} with other content")
+            number = latest["version"]
+            return answer("conflict", f"the hub has version {number} with other content", latest=number)
         session.connection.execute(
             "UPDATE hub.versions SET is_latest = false WHERE memory = %s AND is_latest", [version.memory]
         )
@@ -142,6 +143,7 @@ SELECT versions.*, members.name AS author_name FROM hub.versions
 JOIN hub.members ON members.tenant = versions.tenant AND member = author
 WHERE (epoch, xid, seq) > (%(epoch)s, %(xid)s::text::xid8, %(seq)s)
   AND (epoch < hub.current_epoch() OR xid < %(horizon)s::text::xid8)
+  AND (%(project)s::text IS NULL OR project = %(project)s)
 ORDER BY epoch, xid, seq LIMIT %(limit)s
 """
 _CONFLICTS: Final = """
@@ -152,12 +154,13 @@ ORDER BY epoch, xid, seq LIMIT %(limit)s
 """
 
 
-def changes(session: Session, *, after: str, limit: int, device: str | None = None) -> Page:
+def changes(session: Session, *, after: str, limit: int, device: str | None = None, project: str | None = None) -> Page:
     """Return the changes behind a cursor, in order.
 
     Args:
         after: the cursor of the page before; empty = from the beginning.
         device: the device that asks. It has applied everything up to the cursor.
+        project: only the versions of this project, for a device that has just begun to work in it.
 
     Raises:
         Forbidden: the token may not read.
@@ -173,9 +176,10 @@ def changes(session: Session, *, after: str, limit: int, device: str | None = No
     assert horizon is not None
     parameters = {
         "epoch": begin.epoch, "xid": str(begin.xid), "seq": begin.seq, "horizon": horizon["xid"], "limit": limit + 1,
+        "project": project,
     }  # fmt: skip
     versions = session.connection.execute(_VERSIONS, parameters).fetchall()
-    conflicts = session.connection.execute(_CONFLICTS, parameters).fetchall()
+    conflicts = [] if project else session.connection.execute(_CONFLICTS, parameters).fetchall()
     found = [(Position.from_row(row), _version_change(row)) for row in versions]
     found += [(Position.from_row(row), _conflict_change(row)) for row in conflicts]
     found.sort(key=lambda change: change[0])
@@ -386,6 +390,7 @@ def status(session: Session) -> dict[str, Any]:
     return {
         "tenant": session.identity.tenant_name,
         "member": session.identity.member_name,
+        "member_id": session.identity.member,
         **counts,
         "unconfirmed": unconfirmed,
     }

@@ -309,13 +309,14 @@ class Action:
 
     Two names do not say what happened. A quarantined statement has the name `error`, with the id of its memory; an
     unusable decision has the same name without an id. A statement that arrived late, and was stored as history, has the
-    name `noop` with the id of the later memory; the id of its own memory is only in the journal.
+    name `noop` with the id of the later memory.
 
     Attributes:
         memory_id: the memory that it created or touched; empty if there is none. For `conflict`, the memory that the
             statement contradicts.
         closed: the ids of the memories that it ended.
         review: id of the review that waits for the user; empty if there is none.
+        history: id of the memory that was stored as history; empty if there is none.
     """
 
     name: ActionName
@@ -323,6 +324,7 @@ class Action:
     closed: tuple[str, ...] = ()
     reason: str = ""
     review: str = ""
+    history: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1050,7 +1052,8 @@ class Memories:
         payload = self._writer.statement_payload(memory.text, reason, origin)
         before |= {memory.id: state.before_creation}
         self._writer.record(origin, "late", memory.id, payload, before=before, after=after, touches=[by.id])
-        return Action(name="noop", memory_id=by.id, closed=tuple(ended.id for ended in earlier), reason=reason)
+        closed = tuple(ended.id for ended in earlier)
+        return Action(name="noop", memory_id=by.id, closed=closed, reason=reason, history=memory.id)
 
     def _close(self, old: list[Memory], origin: Origin, reason: str) -> Action:
         if not old:

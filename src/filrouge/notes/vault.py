@@ -27,7 +27,7 @@ from urllib.parse import quote, urlsplit
 from filrouge.core.clock import from_epoch, monotonic
 from filrouge.core.errors import BadInput, FilrougeError, NotFound, Stale, VaultUnavailable
 from filrouge.core.network import is_loopback
-from filrouge.core.paths import VAULT_CERTIFICATE, VAULT_KEY, inside, make_private, open_nofollow
+from filrouge.core.paths import VAULT_CERTIFICATE, VAULT_KEY, load_secret
 from filrouge.core.protocols import Vault
 from filrouge.notes.models import Content, Listing, Note
 from filrouge.notes.pages import MAX_CHARACTERS, SUFFIX, note_of
@@ -302,23 +302,6 @@ def fingerprint(pem: str) -> str:
     """
     digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.strip())).hexdigest().upper()
     return ":".join(digest[start : start + 2] for start in range(0, len(digest), 2))
-
-
-def store_secret(home: str, name: str, text: str) -> None:
-    """Store the certificate or the key in the home, readable only by its user."""
-    make_private(home)
-    descriptor = open_nofollow(inside(home, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def load_secret(home: str, name: str) -> str:
-    """Return the stored certificate or key; empty if there is none."""
-    try:
-        with open(open_nofollow(inside(home, name), os.O_RDONLY), encoding="utf-8") as file:
-            return file.read().strip()
-    except FileNotFoundError:
-        return ""
 
 
 def ssl_context(pem: str) -> ssl.SSLContext:

@@ -32,6 +32,7 @@ from filrouge.runtime.metrics import Metrics
 from filrouge.search.ranking import Bridging
 from filrouge.search.repository import LargeWords
 from filrouge.search.vector_search import Embedders, NewIndex, VectorSearch
+from filrouge.team.models import SyncState
 from filrouge.threads.repository import WhiteningCache
 
 # Stored settings: one row per key; they override the defaults and are overridden by files and the environment.
@@ -129,6 +130,7 @@ class Parts(StoreContext):
         vault: in-memory state of the notes vault named in the settings.
         counts: counts that the last report needed.
         whitening: baseline of each user's prompts; similarities between prompts are measured relative to it.
+        team: how the exchanges with the team's hub go.
         analyst: analyses sessions; by default the one without a model.
         regrouped: until when each user's projects have had their threads regrouped.
         last_capture: when the last event arrived, on the monotonic clock.
@@ -155,6 +157,7 @@ class Parts(StoreContext):
     vault: VaultIndex = field(default_factory=VaultIndex)
     counts: KeptCounts = field(default_factory=KeptCounts)
     whitening: WhiteningCache = field(default_factory=WhiteningCache)
+    team: SyncState = field(default_factory=SyncState)
     analyst: Analyst = analyse
     regrouped: dict[tuple[str, str | None], datetime] = field(default_factory=dict[tuple[str, str | None], datetime])
     last_capture: float = 0.0

@@ -85,6 +85,7 @@ from filrouge.search.spaces import (
 )
 from filrouge.search.vector_index import AdaptiveIndex
 from filrouge.search.vector_search import Embedders, VectorSearch
+from filrouge.team.service import team_watch
 from filrouge.threads.bridge_service import BRIDGE, update_bridges
 from filrouge.threads.placing import (
     PLACE,
@@ -454,6 +455,7 @@ def start(
         backup_watch(parts),
         *vault_watches(parts),
         pages_watch(parts),
+        team_watch(parts),
     )
     words = WordFeed(parts.words, parts.readers.here)
     parts.feed.start()

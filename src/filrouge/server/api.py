@@ -70,6 +70,7 @@ ROUTERS: Final[tuple[APIRouter | tuple[str, tuple[str, ...]], ...]] = (
     ("server.routes.transfer", ("/api/memory/export", "/api/memory/import")),
     ("server.routes.projects", ("/api/memory/projects",)),
     ("server.routes.notes", ("/api/memory/notes",)),
+    ("server.routes.team", ("/api/team",)),
     ("server.routes.access", ("/api/tokens", "/login/")),
     ("server.routes.hosts", ("/api/hosts",)),
     ("web.screens", ("/dashboard",)),

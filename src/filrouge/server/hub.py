@@ -129,9 +129,10 @@ def changes(
     after: Annotated[str, Query(max_length=80)] = "",
     limit: Annotated[int, Query(ge=1, le=MAX_CHANGES)] = 500,
     device: Id | None = None,
+    project: Annotated[str | None, Query(max_length=500)] = None,
 ) -> Page:
     """Return the changes behind a cursor."""
-    return _run(request, lambda hub: service.changes(hub, after=after, limit=limit, device=device))
+    return _run(request, lambda hub: service.changes(hub, after=after, limit=limit, device=device, project=project))
 
 
 @router.get("/hub/v1/conflicts")

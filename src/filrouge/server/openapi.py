@@ -34,6 +34,7 @@ _TAGS: Final = {
     "memory": "Memories: add, list, search and inject them; settings.",
     "rules": "The standing instructions of the user.",
     "projects": "Projects: names, merging, joining a folder.",
+    "team": "Sharing memories with a team, through a hub.",
     "changing": "Changes to memories: pin, bin, restore, supersede, review, undo.",
     "forgetting": "Forgetting for good, by preview and token, with a signed receipt.",
     "notes": "The vault: the folder of the user's notes.",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.errors import BadInput, NotFound, Stale, VaultUnavailable
+from filrouge.core.paths import store_secret
 from filrouge.notes import vault as certificate
 from filrouge.notes.pages import MAX_CHARACTERS, chunks
 from filrouge.notes.vault import FolderVault, RestVault, Vaults
@@ -29,8 +30,8 @@ def app(tmp_path: Path, home: str) -> Iterator[Obsidian]:
     """A running Obsidian that is trusted, with one note in a folder."""
     with obsidian(tmp_path) as running:
         running.write("Maison/Four à pain.md", NOTE)
-        certificate.store_secret(home, certificate.CERTIFICATE, running.pem)
-        certificate.store_secret(home, certificate.KEY, KEY)
+        store_secret(home, certificate.CERTIFICATE, running.pem)
+        store_secret(home, certificate.KEY, KEY)
         yield running
 
 
@@ -108,15 +109,13 @@ def test_without_a_trusted_certificate_nothing_is_sent(app: Obsidian, home: str)
 
 
 def test_a_damaged_certificate_is_said(app: Obsidian, home: str) -> None:
-    certificate.store_secret(
-        home, certificate.CERTIFICATE, "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n"
-    )
+    store_secret(home, certificate.CERTIFICATE, "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
     with pytest.raises(VaultUnavailable, match="damaged"):
         RestVault(app.address, home).list()
 
 
 def test_a_wrong_key_is_said(app: Obsidian, home: str) -> None:
-    certificate.store_secret(home, certificate.KEY, "another")
+    store_secret(home, certificate.KEY, "another")
     with pytest.raises(VaultUnavailable, match="rejects the key") as told:
         RestVault(app.address, home).list()
     assert "--key" in told.value.remedy
@@ -178,7 +177,7 @@ def test_a_page_that_somebody_else_wrote_is_not_written_over(app: Obsidian, home
 
 
 def test_a_page_is_not_written_without_the_key_or_an_answer(app: Obsidian, home: str) -> None:
-    certificate.store_secret(home, certificate.KEY, "another")
+    store_secret(home, certificate.KEY, "another")
     with pytest.raises(VaultUnavailable, match="key"):
         RestVault(app.address, home).write("Page.md", "ours", before=None)
     assert "Page.md" not in app.notes

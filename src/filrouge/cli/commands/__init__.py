@@ -50,6 +50,7 @@ GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "config": ("daemon", "config_app"),
     "project": ("projects", "project_app"),
     "hub": ("hub", "hub_app"),
+    "team": ("team", "team_app"),
 }
 
 

@@ -11,7 +11,7 @@ from filrouge.cli import output
 from filrouge.cli.client import ask
 from filrouge.cli.output import Json
 from filrouge.core.errors import BadInput
-from filrouge.core.paths import home
+from filrouge.core.paths import home, store_secret
 
 _NO_VAULT = "No vault is configured. Name the folder of your notes: filrouge settings notes_folder ~/Notes"
 
@@ -62,7 +62,7 @@ def _trust(address: str, *, yes: bool) -> None:
                 remedy="Compare the fingerprint, and add --yes.",
             )
         output.confirm("Is this the certificate in the settings of Obsidian's plugin?", abort=True)
-    vault.store_secret(home(), vault.CERTIFICATE, pem)
+    store_secret(home(), vault.CERTIFICATE, pem)
     output.say(f"Trusted. Name the vault: filrouge settings notes_folder {address}")
 
 
@@ -72,7 +72,7 @@ def _enter_key() -> None:
     key = output.prompt_secret("Key of the plugin") if sys.stdin.isatty() else sys.stdin.readline()
     if not key.strip() or not key.strip().isascii():
         raise BadInput("That is not a key.", remedy="It is in the settings of Obsidian's plugin Local REST API.")
-    vault.store_secret(home(), vault.KEY, key.strip())
+    store_secret(home(), vault.KEY, key.strip())
     output.say("Stored in the home, readable only by you.")
 
 

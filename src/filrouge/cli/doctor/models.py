@@ -21,8 +21,9 @@ from filrouge.core import installation
 from filrouge.core.clock import from_text
 from filrouge.core.errors import BadInput, VaultUnavailable
 from filrouge.core.network import is_loopback
+from filrouge.core.paths import load_secret
 from filrouge.core.settings import Settings
-from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_address, load_secret
+from filrouge.notes.vault import CERTIFICATE, KEY, RestVault, host_and_port, is_address
 from filrouge.providers import e5
 from filrouge.providers.e5 import models_directory, state_of
 from filrouge.providers.embedders import GROUP

@@ -17,7 +17,7 @@ from filrouge.capture.service import store_events
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, examine
 from filrouge.cli.doctor.scene import Check, CheckResult, Scene, ok
 from filrouge.core.clock import SystemClock, to_text
-from filrouge.core.paths import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path
+from filrouge.core.paths import CONFIG, DATABASE, FAILURE, LOG, SPOOL, socket_path, store_secret
 from filrouge.daemon import client
 from filrouge.daemon.process import is_held
 from filrouge.maintenance.backup_service import back_up
@@ -79,8 +79,8 @@ def test_it_takes_no_five_seconds_though_the_daemon_and_the_provider_hang(patien
         address = f"http://127.0.0.1:{provider.getsockname()[1]}"
         patient.environ.update({"FILROUGE_EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": address})
         patient.environ["FILROUGE_NOTES_FOLDER"] = f"https://127.0.0.1:{app.getsockname()[1]}"
-        vault.store_secret(patient.home, vault.CERTIFICATE, known.pem)
-        vault.store_secret(patient.home, vault.KEY, KEY)
+        store_secret(patient.home, vault.CERTIFICATE, known.pem)
+        store_secret(patient.home, vault.KEY, KEY)
         patient.program("claude", "exec sleep 30")
         began = time.monotonic()
         code, out, err = typed(patient, "--json")

@@ -18,6 +18,7 @@ import pytest
 from filrouge.cli.doctor.report import examine
 from filrouge.cli.doctor.scene import Daemon
 from filrouge.core.clock import SystemClock
+from filrouge.core.paths import store_secret
 from filrouge.notes import vault
 from filrouge.notes.service import Watch
 from filrouge.runtime.services import StoredSettings
@@ -88,20 +89,20 @@ def test_obsidian_is_told_step_by_step_what_is_missing(patient: Patient) -> None
     with obsidian(patient.beside) as app:
         patient.environ["FILROUGE_NOTES_FOLDER"] = app.address
         saw(patient.finding("Vault: Obsidian"), "fail", "no certificate of", f"filrouge notes --trust {app.address}")
-        vault.store_secret(patient.home, vault.CERTIFICATE, app.pem)
+        store_secret(patient.home, vault.CERTIFICATE, app.pem)
         saw(patient.finding("Vault: Obsidian"), "fail", "the key of", "filrouge notes --key")
         assert app.asked == []
-        vault.store_secret(patient.home, vault.KEY, "another")
+        store_secret(patient.home, vault.KEY, "another")
         saw(patient.finding("Vault: Obsidian"), "fail", "rejects the key", "filrouge notes --key")
-        vault.store_secret(patient.home, vault.KEY, KEY)
+        store_secret(patient.home, vault.KEY, KEY)
         assert patient.finding("Vault: Obsidian").cause == f"{app.address} answers and takes the key"
     saw(patient.finding("Vault: Obsidian"), "fail", "does not answer", "Start it")
 
 
 def test_another_certificate_is_told_and_nothing_is_sent(patient: Patient) -> None:
     with obsidian(patient.beside) as known, obsidian(patient.beside) as stranger:
-        vault.store_secret(patient.home, vault.CERTIFICATE, known.pem)
-        vault.store_secret(patient.home, vault.KEY, KEY)
+        store_secret(patient.home, vault.CERTIFICATE, known.pem)
+        store_secret(patient.home, vault.KEY, KEY)
         patient.environ["FILROUGE_NOTES_FOLDER"] = stranger.address
         saw(patient.finding("Vault: Obsidian"), "fail", "another certificate", f"--trust {stranger.address}")
         assert stranger.asked == []
@@ -109,8 +110,8 @@ def test_another_certificate_is_told_and_nothing_is_sent(patient: Patient) -> No
 
 def test_an_obsidian_that_hangs_holds_nobody_up(patient: Patient) -> None:
     with obsidian(patient.beside) as known, socket.create_server(("127.0.0.1", 0)) as silent:
-        vault.store_secret(patient.home, vault.CERTIFICATE, known.pem)
-        vault.store_secret(patient.home, vault.KEY, KEY)
+        store_secret(patient.home, vault.CERTIFICATE, known.pem)
+        store_secret(patient.home, vault.KEY, KEY)
         patient.environ["FILROUGE_NOTES_FOLDER"] = f"https://127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
         saw(patient.finding("Vault: Obsidian"), "fail", "does not answer", "Start it")

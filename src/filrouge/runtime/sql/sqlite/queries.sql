@@ -2284,3 +2284,80 @@ WITH RECURSIVE line (id, head, step) AS (
 )
 SELECT line.id, line.head, one.state FROM line JOIN memories AS one ON one.id = line.head
 WHERE NOT (one.state = 'superseded' AND one.superseded_by IS NOT NULL)
+
+-- name: team.get
+SELECT * FROM team
+-- name: team.join
+INSERT INTO team (one, url, name, member, member_name, device, device_name, joined_at, cursor, entry)
+VALUES (1, :url, :name, :member, :member_name, :device, :device_name, :joined_at, :cursor, :entry)
+-- name: team.leave
+DELETE FROM team
+-- name: team.leave_projects
+DELETE FROM team_projects
+-- name: team.leave_shared
+DELETE FROM team_shared
+-- name: team.leave_received
+DELETE FROM team_received
+-- name: team.advance
+UPDATE team SET cursor = ifnull(:cursor, cursor), entry = ifnull(:entry, entry)
+-- name: team.touched
+-- The memories that the next journal entries after a number touch, in the order of the entries.
+SELECT seq, memory_id FROM journal_touches
+WHERE seq IN (SELECT DISTINCT seq FROM journal_touches WHERE seq > :entry ORDER BY seq LIMIT :limit) ORDER BY seq
+-- name: team.last_entry
+SELECT ifnull(max(seq), 0) AS n FROM journal
+-- name: team.policies
+-- Every project with a remote, with its policy; the address that is its id comes before others.
+SELECT projects.id AS project_id, min(iif(alias = projects.id, '', alias)) AS first, alias,
+       ifnull(policy, 'off') AS policy, ifnull(with_evidence, 0) AS with_evidence,
+       iif(team_projects.project_id IS NULL, '', cursor) AS cursor
+FROM project_aliases JOIN projects ON projects.id = project_aliases.project_id
+LEFT JOIN team_projects ON team_projects.project_id = projects.id
+WHERE alias >= 'origin:' AND alias < 'origin;' GROUP BY projects.id
+-- name: team.policy
+INSERT INTO team_projects (project_id, policy, with_evidence, cursor)
+VALUES (:project_id, :policy, :with_evidence, :cursor)
+ON CONFLICT (project_id) DO UPDATE SET policy = excluded.policy, with_evidence = excluded.with_evidence,
+  cursor = excluded.cursor
+-- name: team.of_project
+SELECT id FROM memories
+WHERE tenant = 'local' AND state = 'live' AND scope = 'project' AND project_id = :project_id
+  AND kind NOT IN ('concept', 'episode') ORDER BY seq
+-- name: team.shared
+SELECT * FROM team_shared WHERE memory_id IN (SELECT value FROM json_each(:ids))
+-- name: team.in_state
+SELECT * FROM team_shared WHERE state = :state ORDER BY at, memory_id LIMIT :limit
+-- name: team.share
+INSERT INTO team_shared (memory_id, state, version, digest, mark, reason, at)
+VALUES (:memory, :state, :version, :digest, :mark, :reason, :at)
+ON CONFLICT (memory_id) DO UPDATE SET state = excluded.state, version = excluded.version, digest = excluded.digest,
+  mark = team_shared.mark + (excluded.state = 'queued'), reason = excluded.reason, at = excluded.at
+-- name: team.answered
+UPDATE team_shared SET state = iif(mark = :mark, :state, state), version = :version, digest = :digest, reason = :reason,
+  at = :at WHERE memory_id = :memory
+-- name: team.unshare
+DELETE FROM team_shared WHERE memory_id IN (SELECT value FROM json_each(:ids))
+-- name: team.counts
+SELECT state, count(*) AS n FROM team_shared GROUP BY state
+UNION ALL SELECT 'received_' || state, count(*) FROM team_received GROUP BY state
+-- name: team.received
+SELECT * FROM team_received WHERE hub_id IN (SELECT value FROM json_each(:ids))
+-- name: team.received_as
+SELECT * FROM team_received WHERE memory_id <> '' AND memory_id IN (SELECT value FROM json_each(:ids))
+-- name: team.superseding
+SELECT * FROM team_received WHERE supersedes = :hub_id ORDER BY hub_id
+-- name: team.received_in
+SELECT * FROM team_received WHERE state = :state AND state IN ('forgetting', 'forgotten') ORDER BY hub_id LIMIT :limit
+-- name: team.held
+SELECT memory_id FROM team_received JOIN memories ON memories.id = memory_id WHERE memory_id <> '' ORDER BY hub_id
+-- name: team.receive
+INSERT INTO team_received (hub_id, memory_id, author, version, state, supersedes, left_over)
+VALUES (:hub_id, :memory, :author, :version, :state, :supersedes, :left_over)
+ON CONFLICT (hub_id) DO UPDATE SET memory_id = excluded.memory_id, version = excluded.version, state = excluded.state,
+  left_over = excluded.left_over
+-- name: team.unlink
+-- Cuts memories off from the versions before and after them.
+UPDATE memories SET supersedes = iif(supersedes IN (SELECT value FROM json_each(:ids)), NULL, supersedes),
+  previous_text = iif(supersedes IN (SELECT value FROM json_each(:ids)), NULL, previous_text),
+  superseded_by = iif(id IN (SELECT value FROM json_each(:ids)), NULL, superseded_by)
+WHERE supersedes IN (SELECT value FROM json_each(:ids)) OR id IN (SELECT value FROM json_each(:ids))

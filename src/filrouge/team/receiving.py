@@ -1,0 +1,382 @@
+"""What becomes of the hub's changes in this home.
+
+A colleague's memory becomes a memory of the project, with the author's name as its channel and the trust of an agent's
+words: it is found like any other, and ends nothing that the user said or pinned. Where it contradicts the user's own
+words, the review queue asks; a colleague's rule waits there until the user accepts it. A memory of a project that this
+home does not know is left at the hub, and fetched once somebody works in that project here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
+from filrouge.context.hook_files import write_briefs
+from filrouge.core.protocols import Tx, Vectors
+from filrouge.core.scope import Scope
+from filrouge.erasure.service import ForgetRequest, forget_at_once
+from filrouge.extraction.decide import decide
+from filrouge.extraction.understanding import PendingVectors, embed_inline, neighbours, update_index
+from filrouge.hub.client import HubClient
+from filrouge.hub.models import Change, Page, Receipt, Version
+from filrouge.memories.models import Conflict, Kind, Memory, Neighbour, Noop, Span, Statement, Update
+from filrouge.memories.repository import Action, Origin, Reviews
+from filrouge.runtime.services import Parts
+from filrouge.search.spaces import store_or_queue_vectors
+from filrouge.search.vector_search import VectorSearch
+from filrouge.team.models import Membership, ProjectPolicy, Received, ReceivedState
+from filrouge.team.repository import Team
+
+#: Changes that are applied in one transaction, so that a prompt's write does not wait long.
+_PAGE: Final = 50
+#: Memories that are erased together.
+_FORGOTTEN_AT_ONCE: Final = 200
+ACTOR: Final = "team"
+#: What a colleague says of themselves is a fact about them, not what the user prefers or plans.
+_KIND_HERE: Final[Mapping[str, Kind]] = {"preference": "fact", "intent": "fact"}
+
+# Reading the changes.
+
+
+def pull(parts: Parts, hub: HubClient) -> None:
+    """Apply everything that the hub has to say, erase what was forgotten there, and confirm it.
+
+    Raises:
+        HubUnavailable: the hub does not answer.
+        FilrougeError: it refuses.
+    """
+    for policy in parts.readers.here(lambda tx: Team(tx).policies()).values():
+        if policy.cursor is not None:
+            _catch_up(parts, hub, policy)
+    while (membership := parts.readers.here(lambda tx: Team(tx).membership())) is not None:
+        page = hub.changes(after=membership.cursor, limit=_PAGE, device=membership.device)
+        if page.changes:
+            _apply_page(parts, membership, page, None)
+        if page.complete:
+            break
+    _forget_here(parts)
+    _confirm(parts, hub)
+
+
+def _catch_up(parts: Parts, hub: HubClient, policy: ProjectPolicy) -> None:
+    """Read the team's earlier memories of a project that is new here."""
+    cursor = policy.cursor or ""
+    while (membership := parts.readers.here(lambda tx: Team(tx).membership())) is not None:
+        page = hub.changes(after=cursor, limit=_PAGE, device=None, project=policy.address)
+        cursor = page.cursor
+        _apply_page(parts, membership, page, replace(policy, cursor=None if page.complete else cursor))
+        if page.complete:
+            break
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Arrival:
+    """A version with the project that it belongs to here, and the vectors of its text."""
+
+    change: Change
+    content: Version
+    text: str
+    project: str
+    vectors: Vectors | None
+
+
+def _apply_page(parts: Parts, membership: Membership, page: Page, caught_up: ProjectPolicy | None) -> None:
+    """Apply a page of changes, and record in the same transaction that it was read."""
+    vectors = parts.vectors
+    arrivals = _arrivals(parts, vectors, page.changes)
+    applied = list[tuple[Action, Vectors | None]]()
+    projects = {arrival.project for arrival in arrivals.values()}
+
+    def write(tx: Tx) -> None:
+        applied.clear()
+        pending: PendingVectors = {}
+        for number, change in enumerate(page.changes):
+            if change.type == "tombstone":
+                _bury(parts, tx, change)
+            elif number in arrivals:
+                applied.extend(_apply_version(parts, tx, membership, vectors, arrivals[number], pending))
+        if caught_up is None:
+            Team(tx).advance(cursor=page.cursor)
+        else:
+            Team(tx).put_policy(caught_up)
+
+    parts.writer.run(write)
+    update_index(parts, vectors, applied)
+    for project in projects:
+        write_briefs(parts, project, everywhere=False)
+    parts.work_waiting.set()
+
+
+def _arrivals(parts: Parts, vectors: VectorSearch, changes: Sequence[Change]) -> dict[int, _Arrival]:
+    """Return the versions of projects that are known here, by their number in the page."""
+    projects = parts.readers.here(lambda tx: {one.address: id_ for id_, one in Team(tx).policies().items()})
+    wanted = {
+        number: change.content
+        for number, change in enumerate(changes)
+        if change.content is not None and change.content.project in projects
+    }
+    texts = {number: parts.redact(content.text) for number, content in wanted.items()}
+    embedded = dict(zip(texts, embed_inline(vectors, list(texts.values())), strict=True))
+    return {
+        number: _Arrival(
+            change=changes[number],
+            content=content,
+            text=texts[number],
+            project=projects[content.project],
+            vectors=embedded[number],
+        )
+        for number, content in wanted.items()
+    }
+
+
+# A version.
+
+
+def _apply_version(
+    parts: Parts, tx: Tx, membership: Membership, vectors: VectorSearch, arrival: _Arrival, pending: PendingVectors
+) -> list[tuple[Action, Vectors | None]]:
+    team, change, content = Team(tx), arrival.change, arrival.content
+    known = team.received([change.memory]).get(change.memory)
+    if known is not None and (known.version >= change.version or known.state not in ("held", "known")):
+        return []
+    if known is None and change.author == membership.member and team.shared([change.memory]):
+        return []  # it left from here
+    if content.state == "ended":
+        return _end(parts, tx, arrival, known)
+    if known is not None:
+        team.put_received(replace(known, version=change.version))
+        return []
+    state, memory, action = _store(parts, tx, membership, vectors, arrival, pending)
+    team.put_received(
+        Received(
+            hub_id=change.memory,
+            memory=memory,
+            author=change.author,
+            version=change.version,
+            state=state,
+            supersedes=content.supersedes or "",
+        )
+    )
+    if action is None:
+        return []
+    if action.name in ("add", "update"):
+        store_or_queue_vectors(tx, vectors, "memory", memory, arrival.vectors, parts.clock.now())
+        if arrival.vectors is not None:
+            pending[memory] = (arrival.project, arrival.vectors)
+    return [(action, arrival.vectors)]
+
+
+def _store(
+    parts: Parts, tx: Tx, membership: Membership, vectors: VectorSearch, arrival: _Arrival, pending: PendingVectors
+) -> tuple[ReceivedState, str, Action | None]:
+    """Store a version as a memory; return what became of it, the memory's id, and the decision."""
+    store, content = parts.memories(tx), arrival.content
+    statement, origin = _statement(arrival), _origin(arrival, is_own=arrival.change.author == membership.member)
+    if content.kind == "rule" and origin.trust < TRUST_PROMPT:
+        # An accepted rule counts as the user's; until then it is shown to no model.
+        accepted = replace(origin, trust=TRUST_PROMPT)
+        action = store.quarantine(statement, accepted, f"{arrival.change.author_name} shares this rule with the team")
+        return "held", action.review, None
+    replaced = _replaced(parts, tx, content)
+    if replaced is not None:
+        return _store_replacing(parts, tx, arrival, statement, origin, replaced)
+    successor = _successor(parts, tx, arrival.change.memory)
+    if successor is not None:
+        return _store_late(parts, tx, statement, origin, "a colleague replaced it", successor)
+    near = _own_near(parts, tx, vectors, arrival, statement, pending)
+    match decide(statement, near):
+        case Noop():
+            return "known", "", None
+        case Update(old_ids=(against, *_), reason=reason) | Conflict(existing_id=against, reason=reason):
+            return _store_against(parts, tx, statement, origin, reason, store.get(against))
+        case _:
+            action = store.add(statement, origin, "shared by a colleague")
+            return "held", action.memory_id, action
+
+
+def _statement(arrival: _Arrival) -> Statement:
+    content = arrival.content
+    return Statement(
+        kind=_KIND_HERE.get(content.kind, content.kind),
+        text=arrival.text,
+        span=Span(start=0, end=len(arrival.text)),
+        scope="project",
+        confidence=content.confidence,
+    )
+
+
+def _origin(arrival: _Arrival, *, is_own: bool) -> Origin:
+    """Return where a version comes from: the user's own, from another device, keeps its agent and its trust."""
+    channel = arrival.content.host or "unknown" if is_own else f"{arrival.change.author_name} (team)"
+    return Origin(
+        scope=Scope(project=arrival.project, channel=channel),
+        trust=TRUST_PROMPT if is_own else TRUST_AGENT,
+        at=arrival.content.valid_from,
+        made_by=ACTOR,
+        actor=ACTOR,
+    )
+
+
+def _replaced(parts: Parts, tx: Tx, content: Version) -> Memory | None:
+    """Return the memory of this home that a version says it replaces, or None."""
+    if content.supersedes is None:
+        return None
+    received = Team(tx).received([content.supersedes]).get(content.supersedes)
+    here = received.memory if received is not None else content.supersedes
+    return parts.memories(tx).some([here]).get(here)
+
+
+def _store_replacing(
+    parts: Parts, tx: Tx, arrival: _Arrival, statement: Statement, origin: Origin, replaced: Memory
+) -> tuple[ReceivedState, str, Action | None]:
+    """Store a correction: it replaces a colleague's memory, and is held against the user's own."""
+    store = parts.memories(tx)
+    reason = f"{arrival.change.author_name} corrected it"
+    current = _last_version(parts, tx, replaced)
+    is_theirs = bool(Team(tx).received_as([current.id]))
+    if current.state != "live" or (is_theirs and current.id != replaced.id):
+        # It was ended here, or two colleagues corrected it: both corrections stay.
+        action = store.add(statement, origin, reason)
+        return "held", action.memory_id, action
+    if is_theirs:
+        action = store.apply(Update(statement=statement, old_ids=(current.id,), reason=reason), origin)
+        return "held", action.memory_id, action
+    return _store_against(parts, tx, statement, origin, reason, current)
+
+
+def _last_version(parts: Parts, tx: Tx, memory: Memory) -> Memory:
+    """Return the memory that holds in place of this one now."""
+    store, seen = parts.memories(tx), {memory.id}
+    while memory.superseded_by and memory.superseded_by not in seen:
+        seen.add(memory.superseded_by)
+        memory = store.get(memory.superseded_by)
+    return memory
+
+
+def _successor(parts: Parts, tx: Tx, hub_id: str) -> Memory | None:
+    """Return a live memory here that says it replaces one that arrives only now."""
+    ids = [one.memory for one in Team(tx).superseding(hub_id) if one.memory]
+    return next((memory for memory in parts.memories(tx).some(ids).values() if memory.state == "live"), None)
+
+
+def _own_near(
+    parts: Parts, tx: Tx, vectors: VectorSearch, arrival: _Arrival, statement: Statement, pending: PendingVectors
+) -> list[Neighbour]:
+    """Return the user's own memories near a statement; those of colleagues are their authors' to replace."""
+    turn = Turn(
+        id="",
+        key="",
+        scope=Scope(project=arrival.project),
+        host="",
+        role="user",
+        source="prompt",
+        text=arrival.text,
+        at=arrival.content.valid_from,
+        trust=TRUST_AGENT,
+    )
+    near = neighbours(parts, tx, turn, vectors, statement, arrival.vectors, pending)
+    theirs = Team(tx).received_as([neighbour.memory.id for neighbour in near])
+    return [neighbour for neighbour in near if neighbour.memory.id not in theirs]
+
+
+def _store_against(
+    parts: Parts, tx: Tx, statement: Statement, origin: Origin, reason: str, own: Memory
+) -> tuple[ReceivedState, str, Action | None]:
+    """Store a statement that contradicts the user's own: as history if the user spoke later, else for review."""
+    if own.valid_from > origin.at:
+        return _store_late(parts, tx, statement, origin, reason, own)
+    action = parts.memories(tx).apply(Conflict(statement=statement, existing_id=own.id, reason=reason), origin)
+    return "held", action.review, None
+
+
+def _store_late(
+    parts: Parts, tx: Tx, statement: Statement, origin: Origin, reason: str, by: Memory
+) -> tuple[ReceivedState, str, Action | None]:
+    """Store a statement as history: another memory holds in its place."""
+    action = parts.memories(tx).put_late(statement, origin, reason, by=by, at=max(by.valid_from, origin.at))
+    return "held", action.history, action
+
+
+def _end(parts: Parts, tx: Tx, arrival: _Arrival, known: Received | None) -> list[tuple[Action, Vectors | None]]:
+    """A memory no longer holds: its author ended it."""
+    change = arrival.change
+    ended = known or Received(
+        hub_id=change.memory, memory="", author=change.author, version=change.version, state="ended"
+    )
+    Team(tx).put_received(replace(ended, version=change.version, state="ended"))
+    memory = parts.memories(tx).some([ended.memory]).get(ended.memory) if ended.memory else None
+    origin = replace(_origin(arrival, is_own=False), at=parts.clock.now())
+    if memory is None or memory.state not in ("live", "quarantined"):
+        return []
+    if memory.state == "quarantined":
+        review = Reviews(tx, parts.analyser).get(memory.id)
+        Reviews(tx, parts.analyser).settle(memory.id, "old" if review.kind == "conflict" else "dismiss", origin)
+        return []
+    reason = f"{change.author_name} ended it"
+    return [(parts.memories(tx).bin(memory.id, origin, reason), None)]
+
+
+# Forgetting.
+
+
+def _bury(parts: Parts, tx: Tx, change: Change) -> None:
+    """Note that a memory is to be erased here. The user's own words stay, whoever forgets them for the team."""
+    team = Team(tx)
+    own = team.shared([change.memory]).get(change.memory)
+    if own is not None:
+        if own.state != "withdrawn":
+            reason = "it was forgotten for the team; your own memory stays until you forget it"
+            team.put_shared(replace(own, state="withdrawn", digest=b"", reason=reason), parts.clock.now())
+        own_is_here = own.memory in parts.memories(tx).some([own.memory])
+        team.put_received(_buried(change, state="forgotten", left_over=int(own_is_here)))
+        return
+    known = team.received([change.memory]).get(change.memory)
+    if known is None or not known.memory:
+        team.put_received(_buried(change, state="forgotten"))
+    elif known.state not in ("forgotten", "confirmed"):
+        team.put_received(replace(known, version=change.version, state="forgetting"))
+
+
+def _buried(change: Change, *, state: ReceivedState, left_over: int = 0) -> Received:
+    return Received(
+        hub_id=change.memory,
+        memory="",
+        author=change.author,
+        version=change.version,
+        state=state,
+        left_over=left_over,
+    )
+
+
+def _forget_here(parts: Parts) -> None:
+    """Erase what was forgotten on the hub, with everything that quotes it, and note what was left."""
+    while buried := parts.readers.here(lambda tx: Team(tx).received_in("forgetting", _FORGOTTEN_AT_ONCE)):
+        ids = [one.memory for one in buried]
+        parts.writer.run(lambda tx, ids=ids: Team(tx).unlink(ids))
+        present = parts.readers.here(lambda tx, ids=ids: list(parts.memories(tx).some(ids)))
+        left_over = 0
+        if present:
+            _, receipt = forget_at_once(parts, ForgetRequest(ids=tuple(present)), actor=ACTOR)
+            left_over = len(receipt.content["searched"]["left"])
+        done = [replace(one, memory="", state="forgotten", left_over=left_over) for one in buried]
+
+        def write(tx: Tx, done: Collection[Received] = done) -> None:
+            for one in done:
+                Team(tx).put_received(one)
+
+        parts.writer.run(write)
+
+
+def _confirm(parts: Parts, hub: HubClient) -> None:
+    """Tell the hub what was found of what this home erased."""
+    membership = parts.readers.here(lambda tx: Team(tx).membership())
+    while membership and (done := parts.readers.here(lambda tx: Team(tx).received_in("forgotten", _FORGOTTEN_AT_ONCE))):
+        hub.confirm(membership.device, [Receipt(memory=one.hub_id, left_over=one.left_over) for one in done])
+
+        def write(tx: Tx, done: Collection[Received] = done) -> None:
+            for one in done:
+                Team(tx).put_received(replace(one, state="confirmed"))
+
+        parts.writer.run(write)

@@ -1,0 +1,314 @@
+"""Sharing with a team: join and leave, what is shared of a project, what became of it, and the task that does it.
+
+The task talks to the hub every two seconds: it pushes what changed here and applies what changed there. If the hub does
+not answer it tries again after growing pauses; meanwhile everything else works, and what is to be sent waits.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from filrouge.core.clock import new_id, text_or_none, to_text
+from filrouge.core.errors import BadInput, FilrougeError, NotFound
+from filrouge.core.paths import TEAM_TOKEN, inside, load_secret, store_secret
+from filrouge.core.protocols import Tx
+from filrouge.erasure.service import erase
+from filrouge.hub.client import HubClient
+from filrouge.hub.models import Device
+from filrouge.projects.repository import names_of, project_id
+from filrouge.runtime.executors import PeriodicTask
+from filrouge.runtime.services import Parts
+from filrouge.team import receiving, sharing
+from filrouge.team.models import POLICIES, Membership, Policy, ProjectPolicy, Shared, SharedState
+from filrouge.team.repository import Team
+
+_SECONDS: Final = 2.0
+_LONGEST_PAUSE: Final = 60.0
+_TIMEOUT: Final = 30.0
+#: Memories that one request may share, or take back.
+MAX_CHOSEN: Final = 500
+_LISTED: Final = 200
+
+# The task.
+
+
+def team_watch(parts: Parts) -> PeriodicTask:
+    """Return the task that exchanges memories with the hub."""
+    return PeriodicTask(
+        lambda: _pause(parts.team.failures),
+        lambda: synchronise(parts),
+        name="team",
+        failure_message="memories could not be exchanged with the team",
+    )
+
+
+def _pause(failures: int) -> float:
+    """Return the seconds until the next exchange. Devices that lost the same hub come back at different moments."""
+    return min(_LONGEST_PAUSE, _SECONDS * 2**failures) * (1 if not failures else random.uniform(0.5, 1))  # noqa: S311
+
+
+def synchronise(parts: Parts) -> None:
+    """Exchange memories with the hub once; what went wrong is kept for the status, not raised."""
+    hub = _hub(parts)
+    if hub is None:
+        return
+    state = parts.team
+    with state.exchanging:
+        try:
+            sharing.consider_changes(parts)
+            sharing.push(parts, hub)
+            receiving.pull(parts, hub)
+        except FilrougeError as error:
+            state.problem, state.failures = f"{error.message} {error.remedy}".strip(), state.failures + 1
+            return
+        state.at, state.problem, state.failures = parts.clock.now(), "", 0
+
+
+def _hub(parts: Parts) -> HubClient | None:
+    membership = parts.readers.here(lambda tx: Team(tx).membership())
+    token = load_secret(parts.home, TEAM_TOKEN) if membership else ""
+    return HubClient(membership.url, token, timeout=_TIMEOUT) if membership and token else None
+
+
+# Membership.
+
+
+def join(parts: Parts, url: str, token: str, *, device_name: str = "") -> dict[str, Any]:
+    """Join the team that the token belongs to, and return the status. Nothing is shared before a policy says so.
+
+    Args:
+        url: where the hub answers.
+        token: the secret of a member's token.
+        device_name: how colleagues tell this machine from others; empty = its host name.
+
+    Raises:
+        BadInput: this home has a team already, or the address or token is malformed.
+        HubUnavailable: no hub answers there.
+        Unauthorized: the token is not valid.
+    """
+    if (present := parts.readers.here(lambda tx: Team(tx).membership())) is not None:
+        raise BadInput(f"This home belongs to the team {present.name}.", remedy="Leave it with `filrouge team leave`.")
+    hub = HubClient(url, token, timeout=_TIMEOUT)
+    told, now = hub.status(), parts.clock.now()
+    device = Device(device=new_id(now), name=(device_name or socket.gethostname() or "device")[:100])
+    hub.join(device)
+    store_secret(parts.home, TEAM_TOKEN, token)
+
+    def write(tx: Tx) -> None:
+        membership = Membership(
+            url=url.rstrip("/"),
+            name=told["tenant"],
+            member=told["member_id"],
+            member_name=told["member"],
+            device=device.device,
+            device_name=device.name,
+            joined_at=now,
+            entry=Team(tx).last_entry(),
+        )
+        team = Team(tx)
+        team.join(membership)
+        for policy in team.policies().values():  # all changes are read from the first on, so nothing is to catch up
+            team.put_policy(replace(policy, cursor=None))
+
+    parts.writer.run(write)
+    return status(parts)
+
+
+def leave(parts: Parts) -> dict[str, Any]:
+    """Leave the team: what colleagues shared is erased here; what the user shared stays with the team.
+
+    Raises:
+        NotFound: this home has no team.
+    """
+    membership = _membership(parts)
+    theirs = parts.readers.here(lambda tx: Team(tx).held())
+    parts.writer.run(lambda tx: (Team(tx).unlink(theirs), Team(tx).leave()))
+    with suppress(FileNotFoundError):
+        os.unlink(inside(parts.home, TEAM_TOKEN))
+    if theirs:
+        erase(parts, theirs, actor=receiving.ACTOR)
+    parts.team.at, parts.team.problem, parts.team.failures = None, "", 0
+    return {"left": membership.name, "erased": len(theirs)}
+
+
+def _membership(parts: Parts) -> Membership:
+    membership = parts.readers.here(lambda tx: Team(tx).membership())
+    if membership is None:
+        raise NotFound("This home belongs to no team.", remedy="Join one with `filrouge team join URL`.")
+    return membership
+
+
+def status(parts: Parts) -> dict[str, Any]:
+    """Return the team, what is shared of each project, what became of it, and how the last exchange went."""
+
+    def read(tx: Tx) -> dict[str, Any]:
+        team = Team(tx)
+        membership = team.membership()
+        if membership is None:
+            return {"joined": False}
+        counts, names = team.counts(), names_of(tx)
+        return {
+            "joined": True,
+            "team": membership.name,
+            "member": membership.member_name,
+            "url": membership.url,
+            "device": membership.device_name,
+            "joined_at": to_text(membership.joined_at),
+            "synchronised_at": text_or_none(parts.team.at),
+            "problem": parts.team.problem,
+            "projects": [
+                {
+                    "project": id_,
+                    "name": names[id_],
+                    "address": policy.address,
+                    "policy": policy.policy,
+                    "with_evidence": policy.with_evidence,
+                }
+                for id_, policy in sorted(team.policies().items(), key=lambda item: names[item[0]].casefold())
+            ],
+            "shared": counts.get("shared", 0),
+            "queued": counts.get("queued", 0) + counts.get("leaving", 0),
+            "candidates": counts.get("candidate", 0),
+            "refused": counts.get("refused", 0),
+            "received": counts.get("received_held", 0),
+        }
+
+    return parts.readers.here(read)
+
+
+# What is shared.
+
+
+def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence: bool | None = None) -> dict[str, Any]:
+    """Say what is shared of a project from now on, and of what is known of it already; return the status.
+
+    What was shared under an earlier policy stays shared.
+
+    Args:
+        names: names of the project.
+        policy: one of `POLICIES`.
+        with_evidence: also share the quotes that prove memories; None = as before.
+
+    Raises:
+        BadInput: the policy is unknown, or the project has no remote.
+        NotFound: this home has no team, or there is no such project.
+    """
+    _membership(parts)
+    chosen: Policy | None = next((one for one in POLICIES if one == policy), None)
+    if chosen is None:
+        raise BadInput(f"There is no policy {policy!r}.", remedy=f"It is one of: {', '.join(POLICIES)}.")
+
+    def write(tx: Tx) -> None:
+        team = Team(tx)
+        before = _policy_of(tx, names)
+        evidence = before.with_evidence if with_evidence is None else with_evidence
+        team.put_policy(replace(before, policy=chosen, with_evidence=evidence))
+        waiting = team.shared(team.memories_of(before.project)).values()
+        team.drop_shared([shared.memory for shared in waiting if shared.state == "candidate"])
+        sharing.consider(parts, tx, team.memories_of(before.project))
+
+    parts.writer.run(write)
+    return status(parts)
+
+
+def _policy_of(tx: Tx, names: Sequence[str]) -> ProjectPolicy:
+    id_ = project_id(tx, names)
+    policy = Team(tx).policies().get(id_ or "")
+    if policy is None:
+        raise BadInput(
+            "This project has no remote by which the team could know it.",
+            remedy="Add one with `git remote add origin ADDRESS`, and work in it once.",
+        )
+    return policy
+
+
+def share(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Share these memories, whatever the policy of their project says; return what becomes of each.
+
+    Raises:
+        NotFound: this home has no team, or no memory has one of these ids.
+        BadInput: a memory cannot be shared; the message says why. None is shared then.
+    """
+    _membership(parts)
+
+    def write(tx: Tx) -> None:
+        team, policies = Team(tx), Team(tx).policies()
+        before = team.shared(memory_ids)
+        for id_ in dict.fromkeys(memory_ids):
+            memory = parts.memories(tx).get(id_)
+            reason = sharing.why_not(memory, policies.get(memory.scope.project or ""))
+            if not reason and not sharing.is_live(memory):
+                reason = "it no longer holds" if memory.state != "live" else "it is switched off"
+            if not reason and team.received_as([id_]):
+                reason = "a colleague shares it already"
+            if reason:
+                raise BadInput(f"Memory {id_} is not shared: {reason}.", remedy=f"See `filrouge why {id_}`.")
+            team.put_shared(
+                replace(before.get(id_) or Shared(memory=id_, state="queued"), state="queued"), parts.clock.now()
+            )
+
+    parts.writer.run(write)
+    return chosen(parts, memory_ids)
+
+
+def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Take these memories back: the hub and the devices of colleagues erase them, and here they stay.
+
+    A candidate is declined. None of them is shared again unless the user says so.
+
+    Raises:
+        NotFound: this home has no team.
+        BadInput: a memory is not shared.
+    """
+    _membership(parts)
+
+    def write(tx: Tx) -> None:
+        team = Team(tx)
+        before = team.shared(memory_ids)
+        for id_ in dict.fromkeys(memory_ids):
+            shared = before.get(id_)
+            if shared is None or shared.state in ("withdrawn", "declined"):
+                raise BadInput(f"Memory {id_} is not shared.", remedy="See `filrouge team status`.")
+            state = "leaving" if shared.version else "declined"
+            team.put_shared(replace(shared, state=state, reason=""), parts.clock.now())
+
+    parts.writer.run(write)
+    return chosen(parts, memory_ids)
+
+
+def chosen(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return these memories with what became of them, in their order; those that were never considered are left out."""
+    ids = list(dict.fromkeys(memory_ids))
+    return parts.readers.here(lambda tx: _listed(parts, tx, [*filter(None, map(Team(tx).shared(ids).get, ids))]))
+
+
+def listed(parts: Parts, state: SharedState = "candidate") -> list[dict[str, Any]]:
+    """Return the memories in a state, the oldest change first: what waits for the user, is shared, or was refused.
+
+    Raises:
+        NotFound: this home has no team.
+    """
+    _membership(parts)
+    return parts.readers.here(lambda tx: _listed(parts, tx, Team(tx).in_state(state, _LISTED)))
+
+
+def _listed(parts: Parts, tx: Tx, found: Sequence[Shared]) -> list[dict[str, Any]]:
+    memories, names = parts.memories(tx).some([shared.memory for shared in found]), names_of(tx)
+    return [
+        {
+            "id": shared.memory,
+            "state": shared.state,
+            "reason": shared.reason,
+            "kind": memory.kind,
+            "text": memory.text,
+            "project": names.get(memory.scope.project or "", ""),
+        }
+        for shared in found
+        if (memory := memories.get(shared.memory))
+    ]
