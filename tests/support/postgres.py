@@ -28,7 +28,7 @@ from psycopg.conninfo import make_conninfo
 from filrouge.core.clock import SystemClock
 from filrouge.hub import schema
 from filrouge.hub.database import HubDatabase
-from filrouge.hub.tokens import NewToken
+from filrouge.hub.models import NewToken
 from tests.security.wire import free_port
 
 #: A user that every Unix has and that owns nothing.

@@ -1,4 +1,4 @@
-"""Client for a daemon elsewhere, `FILROUGE_URL` with `FILROUGE_API_KEY`, and for long answers of any daemon.
+"""Client for a daemon elsewhere, `FILROUGE_URL` with `FILROUGE_API_KEY`, for a hub, and for long answers of any daemon.
 
 It is imported only in those cases, because its imports cost more time than a whole hook. The key is sent only over
 https; plain http is allowed for this machine and for private networks, such as a compose file's.
@@ -10,16 +10,18 @@ import http.client
 import ipaddress
 import json
 import socket
+import ssl
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
+from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import socket_path
-from filrouge.daemon.reply import MAX_ANSWER_BYTES, VERSION_HEADER, Reply, parse_error, parse_reply
+from filrouge.daemon.reply import DAEMON, MAX_ANSWER_BYTES, VERSION_HEADER, Peer, Reply, parse_error, parse_reply
 
 _CHUNK_BYTES = 1 << 16
 _MAX_PROBLEM_BYTES = 1 << 16
@@ -34,11 +36,12 @@ def request(
     timeout: float = 5.0,
     headers: Mapping[str, str] | None = None,
     on_answer: Callable[[], float] | None = None,
+    peer: Peer = DAEMON,
 ) -> Reply:
-    """Send a request to the daemon at `url` and wait for the answer, at most `timeout` seconds in total.
+    """Send a request to the server at `url` and wait for the answer, at most `timeout` seconds in total.
 
     Args:
-        url: the daemon's address.
+        url: the server's address.
         key: the API key; empty = none.
         method: the HTTP method.
         path: the path of the route.
@@ -46,18 +49,20 @@ def request(
         timeout: seconds.
         headers: additional headers.
         on_answer: called when the answer begins; returns the seconds to wait for the rest.
+        peer: what the server is.
 
     Raises:
-        DaemonUnavailable: it does not answer in time, or the address is not safe for a key.
+        DaemonUnavailable: it does not answer in time, or the address is not safe for a key; for another peer, its
+            error.
     """
     deadline = time.monotonic() + timeout
     try:
-        with closing(_connection(url, timeout)) as connection:
+        with closing(_connection(url, timeout, peer)) as connection:
             content = None if body is None else json.dumps(body)
             connection.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
-            return _reply(connection, deadline, on_answer)
+            return _reply(connection, deadline, on_answer, peer)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise DaemonUnavailable(f"The Filrouge daemon at {without_credentials(url)} does not answer.") from error
+        raise peer.unavailable(f"The Filrouge {peer.name} at {without_credentials(url)} does not answer.") from error
 
 
 def streamed(directory: str, url: str, key: str, path: str, timeout: float) -> Generator[bytes]:
@@ -102,31 +107,38 @@ class _LocalConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def check_url(url: str) -> SplitResult:
+def check_url(url: str, peer: Peer = DAEMON) -> SplitResult:
     """Return the parts of an address that a key may be sent to.
 
     Raises:
-        DaemonUnavailable: the address would expose the key.
+        DaemonUnavailable: the address would expose the key; for another peer, its error.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
     if (parts.scheme == "https" and host) or (parts.scheme == "http" and _is_private_host(host)):
         return parts
-    raise DaemonUnavailable(
+    raise peer.error(
         f"The address {without_credentials(url)} is not safe for a key.",
-        remedy="Use https in FILROUGE_URL, or an address of this machine or a private network.",
+        remedy=f"Use https in {peer.address}, or an address of this machine or a private network.",
     )
 
 
-def _connection(url: str, timeout: float) -> http.client.HTTPConnection:
-    """Return a connection to the daemon at `url`.
+def _connection(url: str, timeout: float, peer: Peer = DAEMON) -> http.client.HTTPConnection:
+    """Return a connection to the server at `url`.
 
     Raises:
-        DaemonUnavailable: the address would expose the key.
+        DaemonUnavailable: the address would expose the key; for another peer, its error.
     """
-    parts = check_url(url)
-    connection_class = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return connection_class(parts.hostname or "", parts.port, timeout=timeout)
+    parts = check_url(url, peer)
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout, context=_tls())
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return the TLS settings of all connections; making them reads every certificate that this machine trusts."""
+    return ssl.create_default_context()
 
 
 def _is_private_host(host: str) -> bool:
@@ -150,7 +162,7 @@ def _headers(key: str) -> dict[str, str]:
 
 
 def _reply(
-    connection: http.client.HTTPConnection, deadline: float, on_answer: Callable[[], float] | None = None
+    connection: http.client.HTTPConnection, deadline: float, on_answer: Callable[[], float] | None, peer: Peer
 ) -> Reply:
     opened_socket = connection.sock
     answer = connection.getresponse()
@@ -167,7 +179,7 @@ def _reply(
             raise TimeoutError
         if connection.sock is not None:
             connection.sock.settimeout(seconds_left)
-    return parse_reply(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw))
+    return parse_reply(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw), peer)
 
 
 def without_credentials(url: str) -> str:

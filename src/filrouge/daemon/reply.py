@@ -1,20 +1,41 @@
-"""Replies of the daemon, their conversion to errors, and comparing versions."""
+"""Replies of a daemon or a hub, their conversion to errors, and comparing versions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from filrouge.core import errors
 from filrouge.core.errors import DaemonUnavailable, FilrougeError, Unreadable
 
 
-def parse_error(body: Any) -> FilrougeError:
+class Peer(NamedTuple):
+    """The server that a client asks, as its errors name it."""
+
+    name: str
+    error: type[FilrougeError]
+    """What is raised if it does not answer."""
+    address: str
+    """Where its address is set."""
+    remedy: str | None = None
+    """What to do if it does not answer; None = the error's own."""
+
+    def unavailable(self, message: str) -> FilrougeError:
+        """Return the error that says why there is no answer."""
+        return self.error(message, remedy=self.remedy)
+
+
+DAEMON: Final = Peer("daemon", DaemonUnavailable, "FILROUGE_URL")
+
+
+def parse_error(body: Any, peer: Peer = DAEMON) -> FilrougeError:
     """Return the error for a problem document."""
     problem: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, dict) else {}
     name = str(problem.get("type", "")).rpartition(":")[2]
-    return named_error(name, str(problem.get("detail") or "The daemon could not answer."), problem.get("remedy"))
+    remedy = problem.get("remedy")
+    message = str(problem.get("detail") or f"The {peer.name} could not answer.")
+    return named_error(name, message, remedy if isinstance(remedy, str) else None)
 
 
 def named_error(name: str, message: str, remedy: str | None) -> FilrougeError:
@@ -43,23 +64,28 @@ class Reply(NamedTuple):
     body: dict[str, Any]
     """The JSON object of the answer; empty if the answer is empty or is not an object."""
     version: str
-    """The daemon's version; empty if the answer does not contain it."""
+    """The server's version; empty if the answer does not contain it."""
     value: Any = None
     """The JSON value of the answer, which may also be a list."""
 
 
-def parse_reply(status: int, version: str, raw: bytes) -> Reply:
+def parse_reply(status: int, version: str, raw: bytes, peer: Peer = DAEMON) -> Reply:
     """Build the reply from an answer's body.
 
     Raises:
-        DaemonUnavailable: the body is not JSON, so the answer is not from our daemon.
+        DaemonUnavailable: the body is not JSON, so the answer is not from our daemon; for another peer, its error.
     """
     try:
         value = json.loads(raw) if raw.strip() else None
     except (ValueError, RecursionError) as error:
-        raise DaemonUnavailable("The server at the daemon's address is not Filrouge.") from error
+        raise foreign_server(peer, status) from error
     body = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return Reply(status, body, version, value)
+
+
+def foreign_server(peer: Peer, status: int) -> FilrougeError:
+    """Return the error for an answer that is not the peer's: another server has its address, or stands before it."""
+    return peer.unavailable(f"The server at the {peer.name}'s address is not a Filrouge {peer.name} (status {status}).")
 
 
 def is_newer(mine: str, theirs: str) -> bool:

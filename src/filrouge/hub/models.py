@@ -118,6 +118,12 @@ class PushAnswer(Value):
     latest: int = 0
 
 
+class PushAnswers(Value):
+    """What became of each pushed version, in the order of the push."""
+
+    answers: tuple[PushAnswer, ...]
+
+
 class Conflict(Value):
     """Two memories of different members that supersede the same one."""
 
@@ -163,11 +169,49 @@ class Receipt(Value):
     left_over: Annotated[int, Field(ge=0)]
 
 
+class Receipts(Value):
+    """What a device found after it applied tombstones."""
+
+    device: Id
+    receipts: Annotated[tuple[Receipt, ...], Field(min_length=1, max_length=MAX_PUSH)]
+
+
 class Device(Value):
     """A device that follows the changes."""
 
     device: Id
     name: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Forget(Value):
+    """The memories to erase."""
+
+    memories: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_PUSH)]
+
+
+class Invitation(Value):
+    """A member to invite, and what their token allows."""
+
+    name: str
+    scopes: tuple[Scope, ...] = ("read", "share", "forget")
+    days: Annotated[int | None, Field(description="Until the token expires; none = never.")] = None
+
+
+class Member(Value):
+    """The name of a member."""
+
+    name: str
+
+
+class NewToken(Value):
+    """A new token with its secret, which is never shown again."""
+
+    token: str
+    tenant: str
+    member: str
+    name: str
+    scopes: tuple[Scope, ...]
+    secret: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

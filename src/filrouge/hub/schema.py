@@ -19,8 +19,8 @@ from psycopg.rows import dict_row
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput, StoreError, WrongEngine
 from filrouge.hub.database import Connection, translated
-from filrouge.hub.models import SCOPES
-from filrouge.hub.tokens import NewToken, checked_name, create_token
+from filrouge.hub.models import SCOPES, NewToken
+from filrouge.hub.tokens import checked_name, create_token
 
 SERVING_ROLE: Final = "filrouge_hub"
 _MIN_POSTGRESQL: Final = 150_000

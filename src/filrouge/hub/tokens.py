@@ -11,24 +11,13 @@ from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.hub import journal
 from filrouge.hub.database import Connection, Session
-from filrouge.hub.models import SCOPES, Scope, Value
+from filrouge.hub.models import SCOPES, NewToken, Scope
 from filrouge.runtime.repository import hash_secret
 
 #: Prefix of every secret, so that people and secret scanners recognise it.
 PREFIX: Final = "frh_"
 _MAX_NAME_CHARS: Final = 100
 _MAX_DAYS: Final = 3650
-
-
-class NewToken(Value):
-    """A new token with its secret, which is never shown again."""
-
-    token: str
-    tenant: str
-    member: str
-    name: str
-    scopes: tuple[Scope, ...]
-    secret: str
 
 
 def create_token(

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from filrouge._version import __version__
@@ -23,57 +22,25 @@ from filrouge.hub import service, tokens
 from filrouge.hub.database import HubDatabase, Session
 from filrouge.hub.models import (
     MAX_CHANGES,
-    MAX_PUSH,
     Conflict,
     Device,
+    Forget,
     Id,
+    Invitation,
+    Member,
+    NewToken,
     Page,
     Push,
-    PushAnswer,
-    Receipt,
+    PushAnswers,
+    Receipts,
     Settle,
-    Value,
 )
-from filrouge.hub.models import Scope as TokenScope
 from filrouge.server.problems import problem_response
 
 #: Maximum bytes of a request.
 MAX_BODY: Final = 32_000_000
 _LOG: Final = logging.getLogger(__name__)
 router = APIRouter()
-
-
-class PushAnswers(Value):
-    """What became of each pushed version, in the order of the push."""
-
-    answers: tuple[PushAnswer, ...]
-
-
-class Forget(Value):
-    """The memories to erase."""
-
-    memories: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_PUSH)]
-
-
-class Receipts(Value):
-    """What a device found after it applied tombstones."""
-
-    device: Id
-    receipts: Annotated[tuple[Receipt, ...], Field(min_length=1, max_length=MAX_PUSH)]
-
-
-class Invitation(Value):
-    """A member to invite, and what their token allows."""
-
-    name: str
-    scopes: tuple[TokenScope, ...] = ("read", "share", "forget")
-    days: Annotated[int | None, Field(description="Until the token expires; none = never.")] = None
-
-
-class Member(Value):
-    """The name of a member."""
-
-    name: str
 
 
 def create_app(database: HubDatabase, clock: Clock) -> FastAPI:
@@ -178,7 +145,7 @@ def members(request: Request) -> list[dict[str, Any]]:
 
 
 @router.post("/hub/v1/members")
-def invite(body: Invitation, request: Request) -> tokens.NewToken:
+def invite(body: Invitation, request: Request) -> NewToken:
     """Add a member, or give one another token."""
     return _run(request, lambda hub: tokens.invite(hub, _clock(request), body.name, body.scopes, body.days))
 

@@ -6,27 +6,20 @@ and `status` ask a hub that runs, with the token of a member.
 
 from __future__ import annotations
 
-import json as json_
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from filrouge.cli import output
 from filrouge.cli.output import Json, format_time
 from filrouge.core.clock import SystemClock, to_text
-from filrouge.core.errors import (
-    BadInput,
-    FilrougeError,
-    Forbidden,
-    HubUnavailable,
-    NotFound,
-    NotInstalled,
-    Unauthorized,
-)
+from filrouge.core.errors import BadInput, NotFound, NotInstalled
 from filrouge.core.installation import install_extra_command
 
 if TYPE_CHECKING:
+    from filrouge.hub.client import HubClient
     from filrouge.hub.database import Connection
+    from filrouge.hub.models import Scope
 
 hub_app = typer.Typer(help="The shared memory of a team, on PostgreSQL.", no_args_is_help=True)
 tenant_app = typer.Typer(help="The teams of a hub.", no_args_is_help=True)
@@ -40,7 +33,6 @@ Database = Annotated[
 ]
 Url = Annotated[str, typer.Option(envvar="FILROUGE_HUB_URL", help="Where the hub answers.")]
 Secret = Annotated[str, typer.Option("--token", envvar="FILROUGE_HUB_TOKEN", help="The token of a member.")]
-_SECONDS = 30.0
 
 
 @hub_app.command()
@@ -160,23 +152,22 @@ def member_invite(
     json: Json = False,
 ) -> None:
     """Add a member, or give one another token. The token is shown once."""
-    body = {"name": name, "days": days} | ({"scopes": scope} if scope else {})
-    made = _ask("POST", url, token, "/members", body)
-    line = f"{made['name']} may {', '.join(made['scopes'])}.\nThe token, shown only now: {made['secret']}"
-    _answer(made, line, json=json)
+    made = _client(url, token).invite(name, scopes=cast("list[Scope]", scope) if scope else None, days=days)
+    line = f"{made.name} may {', '.join(made.scopes)}.\nThe token, shown only now: {made.secret}"
+    _answer(made.model_dump(mode="json"), line, json=json)
 
 
 @member_app.command("remove")
 def member_remove(name: str, url: Url, token: Secret, json: Json = False) -> None:
     """Remove a member: their tokens are refused from now on, and what they shared stays."""
-    _ask("POST", url, token, "/members/remove", {"name": name})
+    _client(url, token).remove(name)
     output.answer({"removed": name}, f"{name} is removed; their tokens are refused from now on.", json=json)
 
 
 @member_app.command("list")
 def member_list(url: Url, token: Secret, json: Json = False) -> None:
     """List the members of a team."""
-    found = _ask("GET", url, token, "/members")
+    found = _client(url, token).members()
     if json:
         output.show_json(found)
         return
@@ -187,14 +178,14 @@ def member_list(url: Url, token: Secret, json: Json = False) -> None:
 @hub_app.command()
 def revoke(token_id: str, url: Url, token: Secret, json: Json = False) -> None:
     """Revoke a token by its id: your own, or any as an admin."""
-    _ask("DELETE", url, token, f"/tokens/{token_id}")
+    _client(url, token).revoke(token_id)
     output.answer({"revoked": token_id}, "Revoked; it is refused from now on.", json=json)
 
 
 @hub_app.command()
 def status(url: Url, token: Secret, json: Json = False) -> None:
     """Show what a team shares, and which devices have not confirmed a forgetting."""
-    found = _ask("GET", url, token, "/status")
+    found = _client(url, token).status()
     counts = f"{found['memories']} memories, {found['members']} members, {found['devices']} devices"
     lines = [f"{found['tenant']}, as {found['member']}: {counts}."]
     lines += [f"{found['conflicts']} conflicts to settle, {found['forgotten']} memories forgotten."]
@@ -233,41 +224,7 @@ def _schema() -> Any:
     return schema
 
 
-def _ask(method: str, url: str, token: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    """Return the hub's answer.
+def _client(url: str, token: str) -> HubClient:
+    from filrouge.hub.client import HubClient
 
-    Raises:
-        HubUnavailable: it does not answer.
-        FilrougeError: it refuses; with its own message and remedy.
-    """
-    import httpx2
-
-    if not (token.isascii() and token.isprintable()):
-        raise BadInput("This is no token: a token has letters, digits, - and _.")
-    try:
-        answer = httpx2.request(
-            method,
-            f"{url.rstrip('/')}/hub/v1{path}",
-            json=body,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=_SECONDS,
-        )
-    except httpx2.InvalidURL as error:
-        raise BadInput(f"{url} is no address.", remedy="Write https://HOST or http://127.0.0.1:8790.") from error
-    except httpx2.HTTPError as error:
-        raise HubUnavailable(f"The hub does not answer at {url}.", remedy="Check the address.") from error
-    try:
-        told = answer.json() if answer.content else None
-    except json_.JSONDecodeError as error:
-        raise HubUnavailable(f"What answers at {url} is no hub.", remedy="Check the address.") from error
-    if answer.status_code >= 400:
-        _refuse(answer.status_code, told)
-    return told
-
-
-def _refuse(status_code: int, problem: object) -> NoReturn:
-    told = cast("dict[str, Any]", problem) if isinstance(problem, dict) else {}
-    kind: type[FilrougeError] = {401: Unauthorized, 403: Forbidden, 404: NotFound, 400: BadInput}.get(
-        status_code, HubUnavailable
-    )
-    raise kind(str(told.get("detail") or f"The hub answered {status_code}."), remedy=str(told.get("remedy") or ""))
+    return HubClient(url, token)
