@@ -56,6 +56,7 @@ class _Status(BaseModel):
 
     tenant: str
     member: str
+    member_id: str
     memories: int
     members: int
     devices: int
@@ -122,19 +123,21 @@ class HubClient:
             raise _HUB.unavailable("The hub did not say what became of each version.")
         return answers
 
-    def changes(self, *, after: str, limit: int = 500, device: str | None = None) -> Page:
+    def changes(self, *, after: str, limit: int = 500, device: str | None = None, project: str | None = None) -> Page:
         """Return the changes behind a cursor.
 
         Args:
             after: the cursor of the page before; empty = from the beginning.
             limit: 1 to `MAX_CHANGES`.
             device: the device that asks. It has applied everything up to the cursor.
+            project: only the versions of this project.
 
         Raises:
             NotFound: the device is unknown.
         """
-        query = {"after": after, "limit": limit} | ({} if device is None else {"device": device})
-        return self._ask("GET", f"/changes?{urlencode(query)}", _PAGE)
+        given = {"after": after, "limit": limit, "device": device, "project": project}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return self._ask("GET", f"/changes?{query}", _PAGE)
 
     def conflicts(self) -> tuple[Conflict, ...]:
         """Return the conflicts that nobody has settled, oldest first."""

@@ -38,7 +38,7 @@ class TeamAnswer(Answer):
     joined_at: str = ""
     synchronised_at: str | None = Field(None, description="The end of the last complete exchange since the start.")
     problem: str = Field("", description="Why the last exchange failed; empty if it did not.")
-    projects: list[TeamProject] = []
+    projects: list[TeamProject] = Field(default_factory=list[TeamProject])
     shared: int = Field(0, ge=0, description="Memories that the hub has from here.")
     queued: int = Field(0, ge=0, description="Memories that are to be sent, or removed there.")
     candidates: int = Field(0, ge=0, description="Memories that wait for the user to share them.")
