@@ -16,7 +16,7 @@ import filrouge
 ROOT = Path(filrouge.__file__).parent
 CAPABILITIES = {
     "hosts", "capture", "extraction", "memories", "threads", "search", "context", "providers", "erasure",
-    "maintenance", "notes", "transfer", "projects", "hub",
+    "maintenance", "notes", "transfer", "projects", "hub", "team",
 }  # fmt: skip
 SURFACES = {"cli", "server", "mcp", "sdk", "web", "testing"}
 ROOMS = {"core", "runtime", "daemon", "_version", *CAPABILITIES, *SURFACES}

@@ -8,7 +8,7 @@ home does not know is left at the hub, and fetched once somebody works in that p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from filrouge.extraction.decide import decide
 from filrouge.extraction.understanding import PendingVectors, embed_inline, neighbours, update_index
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Change, Page, Receipt, Version
-from filrouge.memories.models import Conflict, Kind, Memory, Neighbour, Noop, Span, Statement, Update
+from filrouge.memories.models import Conflict, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.memories.repository import Action, Origin, Reviews
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import store_or_queue_vectors
@@ -34,8 +34,6 @@ _PAGE: Final = 50
 #: Memories that are erased together.
 _FORGOTTEN_AT_ONCE: Final = 200
 ACTOR: Final = "team"
-#: What a colleague says of themselves is a fact about them, not what the user prefers or plans.
-_KIND_HERE: Final[Mapping[str, Kind]] = {"preference": "fact", "intent": "fact"}
 
 # Reading the changes.
 
@@ -199,7 +197,8 @@ def _store(
 def _statement(arrival: _Arrival) -> Statement:
     content = arrival.content
     return Statement(
-        kind=_KIND_HERE.get(content.kind, content.kind),
+        # What a colleague says of themselves is a fact about them, not what the user prefers or plans.
+        kind="fact" if content.kind in ("preference", "intent") else content.kind,
         text=arrival.text,
         span=Span(start=0, end=len(arrival.text)),
         scope="project",

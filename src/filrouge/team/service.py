@@ -260,11 +260,10 @@ def share(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
 def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     """Take these memories back: the hub and the devices of colleagues erase them, and here they stay.
 
-    A candidate is declined. None of them is shared again unless the user says so.
+    One that was not sent yet is declined. None of them is shared again unless the user says so.
 
     Raises:
-        NotFound: this home has no team.
-        BadInput: a memory is not shared.
+        NotFound: this home has no team, or no memory has one of these ids.
     """
     _membership(parts)
 
@@ -272,11 +271,10 @@ def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
         team = Team(tx)
         before = team.shared(memory_ids)
         for id_ in dict.fromkeys(memory_ids):
-            shared = before.get(id_)
-            if shared is None or shared.state in ("withdrawn", "declined"):
-                raise BadInput(f"Memory {id_} is not shared.", remedy="See `filrouge team status`.")
-            state = "leaving" if shared.version else "declined"
-            team.put_shared(replace(shared, state=state, reason=""), parts.clock.now())
+            shared = before.get(id_) or Shared(memory=parts.memories(tx).get(id_).id, state="declined")
+            if shared.state != "withdrawn":
+                state = "leaving" if shared.version else "declined"
+                team.put_shared(replace(shared, state=state, reason=""), parts.clock.now())
 
     parts.writer.run(write)
     return chosen(parts, memory_ids)

@@ -1,0 +1,212 @@
+"""Sharing with a team: what one shares is in the other's memory, and nothing else leaves a home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from filrouge.core.errors import BadInput, NotFound, Unauthorized
+from filrouge.memories.changes import bin_memory, remember, supersede
+from filrouge.memories.models import Memory
+from filrouge.memories.service import add_rule, list_reviews, settle
+from filrouge.runtime.services import Parts
+from filrouge.team import service
+from filrouge.testing import idle, running
+from tests.support.given import BLOG, SHOP, ask, say
+from tests.support.postgres import Hub
+from tests.unit.hub.shared import team
+
+Join = Callable[..., Parts]
+PORT = "The API of the harbour listens on port 7300."
+
+
+@pytest.fixture
+def home(tmp_path: Path, url: str) -> Generator[Join]:
+    """Begins a home that belongs to a team and knows the project; `policy` is what it shares of it."""
+    with ExitStack() as opened:
+
+        def begin(name: str, secret: str, *, policy: str = "off", project: tuple[str, ...] = SHOP) -> Parts:
+            parts = opened.enter_context(running(str(tmp_path / name)))
+            say(parts, "hello there", project)
+            service.join(parts, url, secret, device_name=f"{name}'s laptop")
+            if policy != "off":
+                service.set_policy(parts, project, policy)
+            return parts
+
+        yield begin
+
+
+@pytest.fixture
+def ana_and_ben(hub: Hub, home: Join) -> tuple[Parts, Parts]:
+    ana, ben = team(hub, "Ana", "Ben")
+    return home("ana", ana, policy="all-memories"), home("ben", ben, policy="all-memories")
+
+
+def exchange(*homes: Parts) -> None:
+    for parts in homes:
+        idle(parts)
+        service.synchronise(parts)
+        assert parts.team.problem == ""
+        idle(parts)
+
+
+def note(parts: Parts, text: str, *, names: tuple[str, ...] = SHOP, scope: str = "project") -> str:
+    """Have the user state something; return the memory's id."""
+    actions = remember(parts, text, names=names, scope=scope, host="cli")  # pyright: ignore[reportArgumentType]
+    idle(parts)
+    return actions[-1].memory_id
+
+
+def live(parts: Parts) -> dict[str, Memory]:
+    """The live memories of the project by text."""
+    found = parts.readers.here(lambda tx: parts.memories(tx).within(project=SHOP[0], user="local"))
+    return {memory.text: memory for memory in found}
+
+
+def reviews(parts: Parts) -> list[tuple[str, str]]:
+    """What waits for the user: the kind of review, and the statement."""
+    found = parts.readers.here(lambda tx: list_reviews(parts, tx))
+    return [(review["kind"], review["text"]) for review in found]
+
+
+def test_what_one_decides_is_before_the_others_next_prompt_with_the_authors_name(
+    ana_and_ben: tuple[Parts, Parts],
+) -> None:
+    ana, ben = ana_and_ben
+    note(ana, PORT)
+    exchange(ana, ben)
+    [line] = [line for line in ask(ben, "Which port does the API of the harbour use?").splitlines() if "7300" in line]
+    assert "Ana (team)" in line
+    assert "unverified" in line
+
+
+def test_what_is_outside_the_policy_stays(hub: Hub, home: Join) -> None:
+    secret, other = team(hub, "Ana", "Ben")
+    ana, ben = home("ana", secret, policy="rules-and-decisions"), home("ben", other)
+    note(ana, "The kiosk closes at seven.")
+    note(ana, "I prefer short answers.", scope="user")
+    note(ana, "We decided to use Caddy as the proxy.")
+    note(ana, "We decided to write the blog in Hugo.", names=BLOG)
+    exchange(ana, ben)
+    assert [text for text, memory in live(ben).items() if memory.made_by == "team"] == [
+        "We decided to use Caddy as the proxy."
+    ]
+
+
+def test_under_the_policy_ask_a_memory_waits_until_the_user_shares_it(hub: Hub, home: Join) -> None:
+    secret, other = team(hub, "Ana", "Ben")
+    ana, ben = home("ana", secret, policy="ask"), home("ben", other)
+    first, second = note(ana, PORT), note(ana, "Prices of the harbour are in cents.")
+    exchange(ana, ben)
+    assert {one["id"] for one in service.listed(ana)} == {first, second}
+    service.share(ana, [first])
+    service.unshare(ana, [second])
+    exchange(ana, ben)
+    assert PORT in live(ben)
+    assert "Prices of the harbour are in cents." not in live(ben)
+    assert service.listed(ana) == []
+
+
+def test_the_readers_own_correction_wins(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    original = note(ana, PORT)
+    exchange(ana, ben)
+    supersede(ben, live(ben)[PORT].id, "The API of the harbour listens on port 7412.")
+    note(ana, "The harbour has three piers.")
+    exchange(ana, ben, ana)
+    block = ask(ben, "Which port does the API of the harbour use?")
+    assert "7412" in block
+    assert "7300" not in block
+    # Ana's own words stay, and she is asked.
+    assert live(ana)[PORT].id == original
+    assert reviews(ana) == [("conflict", "The API of the harbour listens on port 7412.")]
+
+
+def test_a_colleagues_rule_counts_only_once_the_reader_has_accepted_it(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    add_rule(ana, "Always run the linter before a commit.", names=SHOP, scope="project")
+    exchange(ana, ben)
+    assert "linter" not in ask(ben, "Please commit the change to the harbour.")
+    [review] = ben.readers.here(lambda tx: list_reviews(ben, tx))
+    assert review["kind"] == "quarantine"
+    settle(ben, review["id"], "accept")
+    assert "linter" in ask(ben, "Please commit the change to the harbour.")
+
+
+def test_what_its_author_ends_ends_for_colleagues(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    memory = note(ana, PORT)
+    exchange(ana, ben)
+    bin_memory(ana, memory)
+    exchange(ana, ben)
+    assert PORT not in live(ben)
+
+
+def test_what_is_taken_back_is_erased_at_colleagues_and_stays_with_its_author(
+    ana_and_ben: tuple[Parts, Parts],
+) -> None:
+    ana, ben = ana_and_ben
+    memory = note(ana, PORT)
+    exchange(ana, ben)
+    service.unshare(ana, [memory])
+    exchange(ana, ben, ana)
+    assert PORT not in live(ben)
+    assert PORT in live(ana)
+    note(ana, "The harbour has three piers.")
+    exchange(ana, ben)
+    assert PORT not in live(ben)
+
+
+def test_what_is_declined_before_it_was_sent_is_never_sent(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    memory = note(ana, PORT)
+    service.unshare(ana, [memory])
+    exchange(ana, ben)
+    assert PORT not in live(ben)
+    assert [one["id"] for one in service.listed(ana, "declined")] == [memory]
+    service.share(ana, [memory])
+    exchange(ana, ben)
+    assert PORT in live(ben)
+
+
+def test_what_is_about_the_user_cannot_be_shared(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, _ = ana_and_ben
+    with pytest.raises(BadInput, match="about you"):
+        service.share(ana, [note(ana, "I prefer short answers.", scope="user")])
+
+
+def test_a_project_that_is_new_here_brings_what_the_team_knew_before(hub: Hub, home: Join) -> None:
+    secret, other = team(hub, "Ana", "Ben")
+    ana, ben = home("ana", secret, policy="all-memories"), home("ben", other, project=BLOG)
+    note(ana, PORT)
+    exchange(ana, ben)
+    assert live(ben) == {}
+    say(ben, "hello harbour", SHOP)
+    exchange(ben)
+    assert PORT in live(ben)
+
+
+def test_leaving_erases_what_colleagues_shared(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    note(ana, PORT)
+    exchange(ana, ben)
+    own = note(ben, "The harbour has three piers.")
+    assert service.leave(ben)["erased"] == 1
+    assert [memory.id for memory in live(ben).values()] == [own]
+    assert service.status(ben) == {"joined": False}
+    with pytest.raises(NotFound):
+        service.leave(ben)
+
+
+def test_a_home_joins_one_team_and_only_with_a_valid_token(hub: Hub, url: str, home: Join) -> None:
+    [secret] = team(hub, "Ana")
+    ana = home("ana", secret)
+    with pytest.raises(BadInput, match="belongs to the team"):
+        service.join(ana, url, secret)
+    service.leave(ana)
+    with pytest.raises(Unauthorized):
+        service.join(ana, url, "frh_unknown")
+    assert service.status(ana) == {"joined": False}
