@@ -21,6 +21,7 @@ from filrouge.core.protocols import Tx
 from filrouge.erasure.service import erase
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Device
+from filrouge.memories.models import COLLEAGUE
 from filrouge.projects.repository import names_of, project_id
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
@@ -140,7 +141,7 @@ def leave(parts: Parts) -> dict[str, Any]:
         with suppress(FileNotFoundError):
             os.unlink(inside(parts.home, TEAM_TOKEN))
         if theirs:
-            erase(parts, theirs, actor=receiving.ACTOR)
+            erase(parts, theirs, actor=COLLEAGUE)
         parts.team.at, parts.team.problem, parts.team.failures = None, "", 0
     return {"left": membership.name, "erased": len(theirs)}
 
@@ -255,6 +256,8 @@ def share(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
                 reason = "it no longer holds" if memory.state != "live" else "it is switched off"
             if not reason and team.received_as([id_]):
                 reason = "a colleague shares it already"
+            if not reason and id_ in before and before[id_].state in ("leaving", "withdrawn"):
+                reason = "it was taken back, which is for good; state it anew to share it"
             if reason:
                 raise BadInput(f"Memory {id_} is not shared: {reason}.", remedy=f"See `filrouge why {id_}`.")
             team.put_shared(
