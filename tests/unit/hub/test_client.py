@@ -210,7 +210,7 @@ def test_a_problem_of_the_hub_keeps_its_class_its_message_and_its_remedy() -> No
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\n\r\n"], ids=["body"])
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
 def test_a_server_that_answers_byte_by_byte_does_not_outlast_the_timeout(begin: bytes) -> None:
     class Slow(socketserver.BaseRequestHandler):
         def handle(self) -> None:
