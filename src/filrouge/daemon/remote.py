@@ -63,7 +63,11 @@ def request(
     try:
         with closing(_connection(url, timeout, peer)) as connection:
             content = None if body is None else json.dumps(body)
-            connection.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
+            try:
+                connection.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
+            except ConnectionError:  # a server that refuses a body answers, and does not read the rest of it
+                if connection.sock is None:
+                    raise
             return _reply(connection, deadline, on_answer, peer)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise peer.unavailable(f"The Filrouge {peer.name} at {without_credentials(url)} does not answer.") from error
