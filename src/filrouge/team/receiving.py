@@ -183,9 +183,8 @@ def _store(
     as_turn = _as_turn(arrival)
     if parts.tombstones.refuses(tx, as_turn, as_turn.at):
         return "known", "", None  # the user forgot these words for good
-    decision = decide(
-        statement, _own_near(tx, neighbours(parts, tx, as_turn, vectors, statement, arrival.vectors, pending))
-    )
+    near = neighbours(parts, tx, as_turn, vectors, statement, arrival.vectors, pending)
+    decision = decide(statement, _own(tx, near))
     if isinstance(decision, Noop):
         return "known", "", None
     if content.kind == "rule" and origin.trust < TRUST_PROMPT:
@@ -285,8 +284,8 @@ def _as_turn(arrival: _Arrival) -> Turn:
     )
 
 
-def _own_near(tx: Tx, near: Sequence[Neighbour]) -> list[Neighbour]:
-    """Return the user's own memories among those near a statement; those of colleagues are their authors' to replace."""
+def _own(tx: Tx, near: Sequence[Neighbour]) -> list[Neighbour]:
+    """Return the user's own memories among these; those of colleagues are their authors' to replace."""
     theirs = Team(tx).received_as([neighbour.memory.id for neighbour in near])
     return [neighbour for neighbour in near if neighbour.memory.id not in theirs]
 
