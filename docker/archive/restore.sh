@@ -15,9 +15,7 @@ chmod 700 "$PGDATA"
 {
   echo "restore_command = 'cp $ARCHIVE/%f %p'"
   echo "recovery_target_action = 'promote'"
-  if [ -n "${2:-}" ]; then
-    echo "recovery_target_time = '$2'"
-  fi
+  echo "recovery_target_time = '${2:-}'"
 } >>"$PGDATA/postgresql.auto.conf"
 touch "$PGDATA/recovery.signal"
 chown --reference="$1" "$PGDATA/recovery.signal"
