@@ -15,7 +15,7 @@ from psycopg import IsolationLevel, sql
 from filrouge.core.errors import BadInput, StoreError
 from filrouge.hub import journal
 from filrouge.hub.database import Connection, tables_without_security, translated
-from filrouge.hub.schema import SERVING_ROLE, create_copy, schema_number
+from filrouge.hub.schema import SERVING_ROLE, create_copy, schema_numbers
 
 #: The name of the schema to compare with.
 _COPY: Final = "hub_expected"
@@ -68,7 +68,7 @@ def check(connection: Connection, *, role: str = SERVING_ROLE) -> BackupCheck:
     connection.isolation_level = IsolationLevel.REPEATABLE_READ  # versions and journals of one moment
     with translated(), connection.transaction(force_rollback=True):
         _require_owner(connection)
-        found, known = schema_number(connection)
+        found, known = schema_numbers(connection)
         if not found:
             raise _no_hub()
         problems = _schema_problems(connection, role)

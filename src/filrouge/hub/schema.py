@@ -69,8 +69,8 @@ def init(connection: Connection, *, role: str = SERVING_ROLE, new_epoch: bool = 
             raise WrongEngine("The hub needs PostgreSQL 15 or newer.", remedy="Upgrade the server.")
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('filrouge hub init'))")
         password = _create_role(connection, role)
+        found, _ = schema_numbers(connection)
         steps = _migrations()
-        found, _ = schema_number(connection)
         if not found:
             _require_vectors(connection)
             connection.execute("CREATE SCHEMA hub")
@@ -113,18 +113,22 @@ def _create_role(connection: Connection, role: str) -> str:
     return password
 
 
-def schema_number(connection: Connection) -> tuple[int, int]:
-    """Return the number of the latest migration of the database, 0 without a schema, and the program's.
+def _schema_number(connection: Connection) -> int:
+    """Return the number of the latest migration; 0 without a schema."""
+    row = connection.execute("SELECT to_regclass('hub.installation') IS NOT NULL AS exists").fetchone()
+    if row is None or not row["exists"]:
+        return 0
+    number = connection.execute("SELECT schema FROM hub.installation").fetchone()
+    return int(number["schema"]) if number else 0
+
+
+def schema_numbers(connection: Connection) -> tuple[int, int]:
+    """Return the number of the database's schema, 0 without one, and that of this program.
 
     Raises:
         WrongEngine: the schema is newer than this program.
     """
-    known = len(_migrations())
-    row = connection.execute("SELECT to_regclass('hub.installation') IS NOT NULL AS exists").fetchone()
-    if row is None or not row["exists"]:
-        return 0, known
-    number = connection.execute("SELECT schema FROM hub.installation").fetchone()
-    found = int(number["schema"]) if number else 0
+    found, known = _schema_number(connection), len(_migrations())
     if found > known:
         raise WrongEngine(f"The schema is number {found}; this program knows {known}.")
     return found, known
@@ -132,7 +136,7 @@ def schema_number(connection: Connection) -> tuple[int, int]:
 
 def create_copy(connection: Connection, name: str, *, role: str) -> None:
     """Create an empty schema like the database's, of the same number, under another name; to compare with."""
-    found, _ = schema_number(connection)
+    found, _ = schema_numbers(connection)
     connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
     for _, text in _migrations()[:found]:
         renamed = re.sub(r"\bhub\b", name, text).replace("{serving}", role)
@@ -175,7 +179,7 @@ def add_tenant(connection: Connection, clock: Clock, name: str, admin: str) -> N
 def tenants(connection: Connection) -> list[dict[str, Any]]:
     """Return each tenant with its numbers of members, devices and live memories."""
     with translated():
-        if not schema_number(connection)[0]:
+        if not _schema_number(connection):
             raise StoreError("This database has no hub.", remedy="Create it with `filrouge hub init`.")
         return list(
             connection.execute(
