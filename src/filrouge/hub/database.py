@@ -146,6 +146,11 @@ FROM pg_roles WHERE rolname = current_user
 """
 
 
+def tables_without_security(connection: psycopg.Connection[Any]) -> list[str]:
+    """Return the tables of tenants' rows that row security does not protect from every role."""
+    return [row["relname"] for row in connection.execute(_TABLES_WITHOUT_SECURITY)]
+
+
 def refuse_bypass(connection: psycopg.Connection[Any]) -> None:
     """Check that row security binds this connection's role.
 
@@ -158,8 +163,7 @@ def refuse_bypass(connection: psycopg.Connection[Any]) -> None:
         raise StoreError("This database has no hub.", remedy=remedy)
     if role["bypasses"] or role["owns"] or role["may_become"]:
         raise StoreError(f"The role {role['rolname']} could bypass row security, so it may not serve.", remedy=remedy)
-    unsafe = [row["relname"] for row in connection.execute(_TABLES_WITHOUT_SECURITY)]
-    if unsafe:
+    if unsafe := tables_without_security(connection):
         raise StoreError(f"Row security is off for {', '.join(unsafe)}.", remedy=remedy)
     epoch = connection.execute("SELECT hub.needs_epoch() AS needed").fetchone()
     if epoch is None or epoch["needed"]:

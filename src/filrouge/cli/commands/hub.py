@@ -1,11 +1,12 @@
 """`filrouge hub`: the shared memory of a team, on PostgreSQL.
 
-`init`, `tenant` and `audit` connect to the database as its owner, and `serve` as the serving role. `member`, `revoke`
-and `status` ask a hub that runs, with the token of a member.
+`init`, `tenant`, `audit` and `backup-check` connect to the database as its owner, and `serve` as the serving role.
+`member`, `revoke` and `status` ask a hub that runs, with the token of a member.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,12 +40,15 @@ Secret = Annotated[str, typer.Option("--token", envvar="FILROUGE_HUB_TOKEN", hel
 def init(
     database: Database,
     role: Annotated[str, typer.Option(help="The role that serves; it is created if it is missing.")] = "filrouge_hub",
+    new_epoch: Annotated[
+        bool, typer.Option("--new-epoch", help="After a restore: devices that are ahead of it miss no change.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Create the serving role and the schema, or bring them up to date. Connects as the owner."""
     schema = _schema()
     with schema.connect(database) as connection:
-        made = schema.init(connection, role=role)
+        made = schema.init(connection, role=role, new_epoch=new_epoch)
     lines = [f"Schema: {', '.join(made.applied) if made.applied else 'up to date'}."]
     if made.password:
         lines += [
@@ -130,6 +134,28 @@ def audit(tenant: str, database: Database, json: Json = False) -> None:
     line = f"{report.entries} entries, unbroken." if report.sound else f"Entry {report.broken_at}: {report.reason}."
     output.answer(told, line, json=json)
     if not report.sound:
+        raise typer.Exit(1)
+
+
+@hub_app.command("backup-check")
+def backup_check(
+    database: Database,
+    role: Annotated[str, typer.Option(help="The role that serves.")] = "filrouge_hub",
+    json: Json = False,
+) -> None:
+    """Say whether a restored database is sound and complete, and change nothing. Connects as the owner."""
+    schema = _schema()
+    from filrouge.hub import backup
+
+    with schema.connect(database) as connection:
+        found = backup.check(connection, role=role)
+    lines = [f"Schema {found.schema}; this program has {found.known_schema}."]
+    for one in found.tenants:
+        counts = ", ".join(f"{table} {number}" for table, number in one.rows.items())
+        lines += [f"{one.name}: {counts}. {one.entries} entries of its journal verified."]
+    lines += found.problems or ("Sound and complete. After a restore run `filrouge hub init --new-epoch`, then serve.",)
+    _answer({"sound": not found.problems, **asdict(found)}, "\n".join(lines), json=json)
+    if found.problems:
         raise typer.Exit(1)
 
 
