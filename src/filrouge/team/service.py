@@ -34,6 +34,7 @@ _TIMEOUT: Final = 30.0
 #: Memories that one request may share, or take back.
 MAX_CHOSEN: Final = 500
 _LISTED: Final = 200
+_PROPOSED: Final = "an agent proposes it"
 
 # The task.
 
@@ -238,23 +239,55 @@ def share(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     _membership(parts)
 
     def write(tx: Tx) -> None:
-        team, policies = Team(tx), Team(tx).policies()
-        before = team.shared(memory_ids)
-        for id_ in dict.fromkeys(memory_ids):
-            memory = parts.memories(tx).get(id_)
-            reason = sharing.why_not(memory, policies.get(memory.scope.project or ""))
-            if not reason and not sharing.is_live(memory):
-                reason = "it no longer holds" if memory.state != "live" else "it is switched off"
-            if not reason and team.received_as([id_]):
-                reason = "a colleague shares it already"
-            if reason:
-                raise BadInput(f"Memory {id_} is not shared: {reason}.", remedy=f"See `filrouge why {id_}`.")
-            team.put_shared(
-                replace(before.get(id_) or Shared(memory=id_, state="queued"), state="queued"), parts.clock.now()
-            )
+        team = Team(tx)
+        for shared in _sharable(parts, tx, memory_ids):
+            team.put_shared(replace(shared, state="queued", reason=""), parts.clock.now())
 
     parts.writer.run(write)
     return chosen(parts, memory_ids)
+
+
+def propose(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Have memories wait until the user shares or declines them; return what becomes of each.
+
+    An agent may do this and no more: it repeats what it reads, and sharing sends memories to other people. A memory
+    that the user declined or took back stays as the user left it, and so does one that is shared already.
+
+    Raises:
+        NotFound: this home has no team, or no memory has one of these ids.
+        BadInput: a memory cannot be shared; the message says why. None is proposed then.
+    """
+    _membership(parts)
+
+    def write(tx: Tx) -> None:
+        team = Team(tx)
+        for shared in _sharable(parts, tx, memory_ids):
+            if not team.shared([shared.memory]):
+                team.put_shared(replace(shared, state="candidate", reason=_PROPOSED), parts.clock.now())
+
+    parts.writer.run(write)
+    return chosen(parts, memory_ids)
+
+
+def _sharable(parts: Parts, tx: Tx, memory_ids: Sequence[str]) -> list[Shared]:
+    """Return what is known of these memories on their way to the team, after a check that each can be shared.
+
+    Raises:
+        NotFound: no memory has one of these ids.
+        BadInput: a memory cannot be shared; the message says why.
+    """
+    team, policies = Team(tx), Team(tx).policies()
+    before = team.shared(memory_ids)
+    for id_ in dict.fromkeys(memory_ids):
+        memory = parts.memories(tx).get(id_)
+        reason = sharing.why_not(memory, policies.get(memory.scope.project or ""))
+        if not reason and not sharing.is_live(memory):
+            reason = "it no longer holds" if memory.state != "live" else "it is switched off"
+        if not reason and team.received_as([id_]):
+            reason = "a colleague shares it already"
+        if reason:
+            raise BadInput(f"Memory {id_} is not shared: {reason}.", remedy=f"See `filrouge why {id_}`.")
+    return [before.get(id_) or Shared(memory=id_, state="candidate") for id_ in dict.fromkeys(memory_ids)]
 
 
 def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
