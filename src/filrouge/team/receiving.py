@@ -9,18 +9,21 @@ home does not know is left at the hub, and fetched once somebody works in that p
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.context.hook_files import write_briefs
+from filrouge.core.errors import Busy
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import Scope
 from filrouge.erasure.service import ForgetRequest, forget_at_once
 from filrouge.extraction.decide import decide
 from filrouge.extraction.understanding import PendingVectors, embed_inline, neighbours, update_index
 from filrouge.hub.client import HubClient
-from filrouge.hub.models import Change, Page, Receipt, Version
+from filrouge.hub.models import Change, Keep, Page, Receipt, Version
+from filrouge.hub.models import Conflict as HubConflict
 from filrouge.memories.models import Conflict, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.memories.repository import Action, Origin, Reviews
 from filrouge.runtime.services import Parts
@@ -93,6 +96,8 @@ def _apply_page(parts: Parts, membership: Membership, page: Page, caught_up: Pro
         for number, change in enumerate(page.changes):
             if change.type == "tombstone":
                 _bury(parts, tx, change)
+            elif change.conflict is not None:
+                applied.extend(_apply_settlement(parts, tx, change.conflict))
             elif number in arrivals:
                 applied.extend(_apply_version(parts, tx, membership, vectors, arrivals[number], pending))
         if caught_up is None:
@@ -242,7 +247,7 @@ def _store_replacing(
     if is_theirs:
         action = store.apply(Update(statement=statement, old_ids=(current.id,), reason=reason), origin)
         return "held", action.memory_id, action
-    return _store_against(parts, tx, statement, origin, reason, current)
+    return _store_for_review(parts, tx, statement, origin, reason, current)
 
 
 def _last_version(parts: Parts, tx: Tx, memory: Memory) -> Memory:
@@ -286,6 +291,12 @@ def _store_against(
     """Store a statement that contradicts the user's own: as history if the user spoke later, else for review."""
     if own.valid_from > origin.at:
         return _store_late(parts, tx, statement, origin, reason, own)
+    return _store_for_review(parts, tx, statement, origin, reason, own)
+
+
+def _store_for_review(
+    parts: Parts, tx: Tx, statement: Statement, origin: Origin, reason: str, own: Memory
+) -> tuple[ReceivedState, str, Action | None]:
     action = parts.memories(tx).apply(Conflict(statement=statement, existing_id=own.id, reason=reason), origin)
     return "held", action.review, None
 
@@ -315,6 +326,59 @@ def _end(parts: Parts, tx: Tx, arrival: _Arrival, known: Received | None) -> lis
         return []
     reason = f"{change.author_name} ended it"
     return [(parts.memories(tx).bin(memory.id, origin, reason), None)]
+
+
+# Conflicts: two members corrected the same memory. Each author has the other's correction in the review queue, and
+# what one of them decides there is told to the hub; everybody else has both until then.
+
+
+def settle_conflicts(parts: Parts, hub: HubClient) -> None:
+    """Tell the hub what the user decided about conflicts with their own corrections.
+
+    Raises:
+        HubUnavailable: the hub does not answer.
+        FilrougeError: it refuses.
+    """
+    for conflict in hub.conflicts():
+        keep: Keep | None = parts.readers.here(lambda tx, conflict=conflict: _decided(parts, tx, conflict))
+        if keep is not None:
+            with suppress(Busy):  # somebody else was first
+                hub.settle(conflict.conflict, keep)
+
+
+def _decided(parts: Parts, tx: Tx, conflict: HubConflict) -> Keep | None:
+    """Return which memory of a conflict the user keeps; None if it is not the user's, or not decided."""
+    team, sides = Team(tx), (conflict.first, conflict.second)
+    own, theirs = team.shared(sides), team.received(sides)
+    if len(own) != 1 or len(theirs) != 1:
+        return None
+    here = [id_ if id_ in own else theirs[id_].memory for id_ in sides]
+    memories = parts.memories(tx).some(here)
+    states = [memories[id_].state if id_ in memories else "binned" for id_ in here]
+    if "quarantined" in states:
+        return None
+    match [state == "live" for state in states]:
+        case [True, True]:
+            return "both"
+        case [True, False]:
+            return "first"
+        case [False, True]:
+            return "second"
+        case _:
+            return None
+
+
+def _apply_settlement(parts: Parts, tx: Tx, conflict: HubConflict) -> list[tuple[Action, Vectors | None]]:
+    """End the correction that was not kept, if it is a colleague's; the user's own is theirs to end."""
+    if conflict.keep not in ("first", "second"):
+        return []
+    loser = conflict.second if conflict.keep == "first" else conflict.first
+    known = Team(tx).received([loser]).get(loser)
+    memory = parts.memories(tx).some([known.memory]).get(known.memory) if known else None
+    if memory is None or memory.state != "live":
+        return []
+    origin = Origin(scope=memory.scope, trust=memory.trust, at=parts.clock.now(), made_by=ACTOR, actor=ACTOR)
+    return [(parts.memories(tx).bin(memory.id, origin, "the team kept another correction"), None)]
 
 
 # Forgetting.

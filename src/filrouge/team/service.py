@@ -62,9 +62,11 @@ def synchronise(parts: Parts) -> None:
     state = parts.team
     with state.exchanging:
         try:
-            sharing.consider_changes(parts)
+            changed = sharing.consider_changes(parts)
             sharing.push(parts, hub)
             receiving.pull(parts, hub)
+            if changed or state.at is None:
+                receiving.settle_conflicts(parts, hub)
         except FilrougeError as error:
             state.problem, state.failures = f"{error.message} {error.remedy}".strip(), state.failures + 1
             return
@@ -127,14 +129,20 @@ def leave(parts: Parts) -> dict[str, Any]:
     Raises:
         NotFound: this home has no team.
     """
-    membership = _membership(parts)
-    theirs = parts.readers.here(lambda tx: Team(tx).held())
-    parts.writer.run(lambda tx: (Team(tx).unlink(theirs), Team(tx).leave()))
-    with suppress(FileNotFoundError):
-        os.unlink(inside(parts.home, TEAM_TOKEN))
-    if theirs:
-        erase(parts, theirs, actor=receiving.ACTOR)
-    parts.team.at, parts.team.problem, parts.team.failures = None, "", 0
+    with parts.team.exchanging:
+        membership = _membership(parts)
+        theirs = parts.readers.here(lambda tx: Team(tx).held())
+
+        def write(tx: Tx) -> None:
+            Team(tx).unlink(theirs)
+            Team(tx).leave()
+
+        parts.writer.run(write)
+        with suppress(FileNotFoundError):
+            os.unlink(inside(parts.home, TEAM_TOKEN))
+        if theirs:
+            erase(parts, theirs, actor=receiving.ACTOR)
+        parts.team.at, parts.team.problem, parts.team.failures = None, "", 0
     return {"left": membership.name, "erased": len(theirs)}
 
 

@@ -32,12 +32,17 @@ _MAX_FORGOTTEN: Final = 500
 # Which memories leave.
 
 
-def consider_changes(parts: Parts) -> None:
-    """Queue the memories that changed since the last time, as the policies of their projects say."""
-    while parts.readers.here(lambda tx: _has_news(tx)) and parts.writer.run_patient(
-        lambda tx: _consider_next(parts, tx)
-    ):
-        pass
+def consider_changes(parts: Parts) -> bool:
+    """Queue the memories that changed since the last time, as the policies of their projects say.
+
+    Returns:
+        True if any changed.
+    """
+    changed = False
+    while parts.readers.here(_has_news):
+        parts.writer.run_patient(lambda tx: _consider_next(parts, tx))
+        changed = True
+    return changed
 
 
 def _has_news(tx: Tx) -> bool:
@@ -45,28 +50,29 @@ def _has_news(tx: Tx) -> bool:
     return membership is not None and bool(Team(tx).changed_since(membership.entry, 1)[0])
 
 
-def _consider_next(parts: Parts, tx: Tx) -> bool:
-    """Consider the next entries; return True if there may be more."""
+def _consider_next(parts: Parts, tx: Tx) -> None:
     team = Team(tx)
     membership = team.membership()
     if membership is None:
-        return False
+        return
     ids, entry = team.changed_since(membership.entry, _ENTRIES)
     consider(parts, tx, ids)
     team.advance(entry=entry)
-    return bool(ids)
 
 
 def consider(parts: Parts, tx: Tx, ids: Collection[str]) -> None:
     """Queue these memories if a policy shares them, or if they were shared before and changed."""
     team, now = Team(tx), parts.clock.now()
+    membership = team.membership()
     policies, memories = team.policies(), parts.memories(tx).some(list(ids))
     before, received = team.shared(ids), team.received_as(ids)
     for id_ in ids:
-        memory, shared = memories.get(id_), before.get(id_)
-        if id_ in received:
-            continue
-        if shared is None:
+        memory, shared, arrived = memories.get(id_), before.get(id_), received.get(id_)
+        if arrived is not None:
+            # What the user shared from another device is theirs to forget on this one.
+            if memory is None and membership and arrived.author == membership.member and arrived.state == "held":
+                team.put_shared(Shared(memory=arrived.hub_id, state="leaving", version=arrived.version), now)
+        elif shared is None:
             if memory is not None and (new := _as_policy_says(memory, policies)):
                 team.put_shared(new, now)
         elif memory is None:

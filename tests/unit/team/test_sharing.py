@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from filrouge.core.errors import BadInput, NotFound, Unauthorized
+from filrouge.core.paths import TEAM_TOKEN, load_secret
+from filrouge.erasure.service import ForgetRequest, files_containing, forget_at_once
+from filrouge.hub.client import HubClient
 from filrouge.memories.changes import bin_memory, remember, supersede
 from filrouge.memories.models import Memory
 from filrouge.memories.service import add_rule, list_reviews, settle
@@ -125,6 +128,29 @@ def test_the_readers_own_correction_wins(ana_and_ben: tuple[Parts, Parts]) -> No
     assert reviews(ana) == [("conflict", "The API of the harbour listens on port 7412.")]
 
 
+def test_what_the_user_said_later_holds_without_a_question_and_what_they_said_earlier_is_asked(
+    ana_and_ben: tuple[Parts, Parts],
+) -> None:
+    ana, ben = ana_and_ben
+    earlier, later = "The API of the harbour listens on port 7100.", "The crane of the harbour listens on port 9200."
+    note(ben, earlier)
+    note(ana, PORT)
+    note(ana, "The crane of the harbour listens on port 9100.")
+    note(ben, later)
+    exchange(ana, ben)
+    assert reviews(ben) == [("conflict", PORT)]
+    assert {text for text in live(ben) if "port" in text} == {earlier, later}
+
+
+def test_what_both_said_is_there_once(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    own = note(ben, PORT)
+    note(ana, PORT)
+    exchange(ana, ben, ana)
+    assert [memory.id for text, memory in live(ben).items() if "7300" in text] == [own]
+    assert ask(ben, "Which port does the API of the harbour use?").count("7300") == 1
+
+
 def test_a_colleagues_rule_counts_only_once_the_reader_has_accepted_it(ana_and_ben: tuple[Parts, Parts]) -> None:
     ana, ben = ana_and_ben
     add_rule(ana, "Always run the linter before a commit.", names=SHOP, scope="project")
@@ -210,3 +236,69 @@ def test_a_home_joins_one_team_and_only_with_a_valid_token(hub: Hub, url: str, h
     with pytest.raises(Unauthorized):
         service.join(ana, url, "frh_unknown")
     assert service.status(ana) == {"joined": False}
+
+
+def test_forgetting_reaches_the_hub_and_every_device_and_each_says_so(
+    hub: Hub, url: str, ana_and_ben: tuple[Parts, Parts]
+) -> None:
+    ana, ben = ana_and_ben
+    memory = note(ana, PORT)
+    exchange(ana, ben)
+    ask(ben, "Which port does the API of the harbour use?")
+    forget_at_once(ana, ForgetRequest(id=memory))
+    exchange(ana, ben, ana)
+    assert files_containing(ben.home, [PORT]) == []
+    assert files_containing(ana.home, [PORT]) == []
+    told = HubClient(url, load_secret(ana.home, TEAM_TOKEN)).status()
+    assert (told["memories"], told["forgotten"], told["unconfirmed"]) == (0, 1, [])
+
+
+def test_what_an_admin_forgets_for_the_team_stays_with_its_author_who_is_told(hub: Hub, url: str, home: Join) -> None:
+    admin, secret = team(hub, "Ana", "Ben")
+    ana, ben = home("ana", admin), home("ben", secret, policy="all-memories")
+    memory = note(ben, PORT)
+    exchange(ben, ana)
+    HubClient(url, admin).forget([memory])
+    exchange(ana, ben)
+    assert PORT not in live(ana)
+    assert PORT in live(ben)
+    [withdrawn] = service.listed(ben, "withdrawn")
+    assert "forgotten for the team" in withdrawn["reason"]
+    [device] = HubClient(url, admin).status()["unconfirmed"]
+    assert device["name"] == "ben's laptop"
+
+
+def test_what_the_user_shared_from_another_device_is_theirs_to_forget(hub: Hub, url: str, home: Join) -> None:
+    secret, other = team(hub, "Ana", "Ben")
+    laptop, desktop = home("laptop", secret, policy="all-memories"), home("desktop", secret)
+    ben = home("ben", other)
+    note(laptop, PORT)
+    exchange(laptop, desktop, ben)
+    assert live(desktop)[PORT].scope.channel == "cli"
+    forget_at_once(desktop, ForgetRequest(id=live(desktop)[PORT].id))
+    exchange(desktop, ben, laptop)
+    assert PORT not in live(ben)
+    [withdrawn] = service.listed(laptop, "withdrawn")  # the device where it was said asks the user
+    assert "forgotten for the team" in withdrawn["reason"]
+
+
+def test_two_who_correct_the_same_memory_keep_both_until_one_of_them_decides(hub: Hub, url: str, home: Join) -> None:
+    secrets = team(hub, "Ana", "Ben", "Carl", "Dana")
+    ana, ben, carl, dana = (
+        home(name, secret, policy="all-memories") for name, secret in zip("abcd", secrets, strict=True)
+    )
+    note(ana, PORT)
+    exchange(ana, ben, carl, dana)
+    by_ben, by_carl = "The API of the harbour listens on port 7412.", "The API of the harbour listens on port 7500."
+    supersede(ben, live(ben)[PORT].id, by_ben)
+    supersede(carl, live(carl)[PORT].id, by_carl)
+    exchange(ben, carl, dana, ben, carl)
+    assert {by_ben, by_carl} <= set(live(dana))
+    assert reviews(ben) == [("conflict", by_carl)]
+    assert reviews(carl) == [("conflict", by_ben)]
+    [review] = ben.readers.here(lambda tx: list_reviews(ben, tx))
+    settle(ben, review["id"], "old")
+    exchange(ben, dana, carl)
+    assert set(live(dana)) & {by_ben, by_carl} == {by_ben}
+    assert by_carl in live(carl)
+    assert HubClient(url, secrets[0]).conflicts() == ()
