@@ -11,11 +11,48 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 TOKEN: Final = "frh_of-ana"
-_MEMBER: Final = "01k00000000000000000000ana"
-_STATUS: Final[dict[str, Any]] = {
-    "tenant": "acme", "member": "Ana", "member_id": _MEMBER, "memories": 0, "members": 1, "devices": 1, "conflicts": 0,
-    "forgotten": 0, "held_back_since": None, "unconfirmed": [],
+_REFUSED: Final = {
+    "type": "urn:filrouge:error:Unauthorized", "title": "Unauthorized.", "status": 401,
+    "detail": "This token is not valid.", "remedy": "Ask for another.",
 }  # fmt: skip
+
+
+class _Hub(ThreadingHTTPServer):
+    """What it says: the name of its team and of everybody in it, and the statements that a colleague shares."""
+
+    name: str
+    shared: tuple[str, ...]
+
+    def told(self, path: str, body: Any) -> Any:
+        match path.removeprefix("/hub/v1"):
+            case "/status":
+                counts = dict.fromkeys(("memories", "members", "devices", "conflicts", "forgotten"), 0)
+                named = {"tenant": self.name, "member": self.name, "member_id": f"{'0' * 25}a"}
+                return {**named, **counts, "held_back_since": None, "unconfirmed": []}
+            case "/changes":
+                changes = [self._change(number, text) for number, text in enumerate(self.shared)]
+                return {"changes": changes, "cursor": "1", "complete": True}
+            case "/push":
+                return {"answers": [_accepted(version) for version in body["versions"]]}
+            case "/forget":
+                return dict.fromkeys(body["memories"], 1)
+            case "/conflicts":
+                return []
+            case _:
+                return None
+
+    def _change(self, number: int, text: str) -> dict[str, Any]:
+        id_ = f"{number:026}"
+        content = {
+            "memory": id_, "version": 1, "project": "forge.example/ana/shop", "kind": "fact", "text": text,
+            "valid_from": "2026-11-01T00:00:00Z",
+        }  # fmt: skip
+        author = {"author": f"{'0' * 25}b", "author_name": self.name}
+        return {"type": "version", "memory": id_, "version": 1, **author, "content": content}
+
+
+def _accepted(version: Any) -> dict[str, Any]:
+    return {"memory": version["memory"], "version": version["version"], "outcome": "accepted"}
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -26,10 +63,11 @@ class _Answers(BaseHTTPRequestHandler):
         self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
     def _answer(self, body: Any) -> None:
-        known = self.headers["Authorization"] == f"Bearer {TOKEN}"
-        status, value = (200, _told(urlsplit(self.path).path, body)) if known else (401, _REFUSED)
+        assert isinstance(self.server, _Hub)
+        is_known = self.headers["Authorization"] == f"Bearer {TOKEN}"
+        value = self.server.told(urlsplit(self.path).path, body) if is_known else _REFUSED
         content = json.dumps(value).encode()
-        self.send_response(status)
+        self.send_response(200 if is_known else 401)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -39,32 +77,16 @@ class _Answers(BaseHTTPRequestHandler):
         pass
 
 
-_REFUSED: Final = {
-    "type": "urn:filrouge:error:Unauthorized", "title": "Unauthorized.", "status": 401,
-    "detail": "This token is not valid.", "remedy": "Ask for another.",
-}  # fmt: skip
-
-
-def _told(path: str, body: Any) -> Any:
-    match path.removeprefix("/hub/v1"):
-        case "/status":
-            return _STATUS
-        case "/changes":
-            return {"changes": [], "cursor": "1", "complete": True}
-        case "/push":
-            accepted = {"outcome": "accepted", "latest": 0, "reason": ""}
-            return {"answers": [{**accepted, "memory": one["memory"], "version": one["version"]} for one in
-                                body["versions"]]}  # fmt: skip
-        case "/forget":
-            return dict.fromkeys(body["memories"], 1)
-        case _:
-            return None
-
-
 @contextmanager
-def served() -> Generator[str]:
-    """Serve it on a port of its own; return its address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+def served(name: str = "acme", shared: tuple[str, ...] = ()) -> Generator[str]:
+    """Serve it on a port of its own; return its address.
+
+    Args:
+        name: of the team, and of everybody in it.
+        shared: what a colleague shares about the project of `tests.support.given.SHOP`.
+    """
+    with _Hub(("127.0.0.1", 0), _Answers) as server:
+        server.name, server.shared = name, shared
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

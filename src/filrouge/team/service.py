@@ -218,9 +218,14 @@ def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence
         before = _policy_of(tx, names)
         evidence = before.with_evidence if with_evidence is None else with_evidence
         team.put_policy(replace(before, policy=chosen, with_evidence=evidence))
-        waiting = team.shared(team.memories_of(before.project)).values()
-        team.drop_shared([shared.memory for shared in waiting if shared.state == "candidate"])
-        sharing.consider(parts, tx, team.memories_of(before.project))
+        ids = team.memories_of(before.project)
+        known = team.shared(ids)
+        team.drop_shared([id_ for id_, shared in known.items() if shared.state == "candidate"])
+        sent = {id_ for id_, shared in known.items() if shared.state == "shared"}
+        # Those that the hub has are sent again only if their quotes go with them now, or no longer do.
+        sharing.consider(
+            parts, tx, ids if evidence != before.with_evidence else [id_ for id_ in ids if id_ not in sent]
+        )
 
     parts.writer.run(write)
     return status(parts)
