@@ -28,7 +28,7 @@ def join(
     json: Json = False,
 ) -> None:
     """Join a team. Nothing is shared before you say what: see `filrouge team share`."""
-    secret = token or str(typer.prompt("Token", hide_input=True, err=True))
+    secret = token or output.prompt_secret("Token")
     found = ask("POST", f"{_PATH}/join", {"url": url, "token": secret, "device": device}, timeout=_SECONDS)
     line = (
         f"You are {found['member']} in the team {found['team']}. Nothing is shared before you say so; in a project:"
