@@ -211,6 +211,7 @@ def test_who_may_only_read_can_search_with_the_tools_and_change_nothing() -> Non
             "memory_add": {"text": "The ferry leaves at ten."},
             "memory_update": {"id": fact["id"], "text": "The ferry leaves at ten."},
             "memory_forget": {"topic": "ferry"},
+            "memory_team": {"propose": [fact["id"]]},
         }
         assert writing.keys() == {one["name"] for one in TOOLS if not one["annotations"]["readOnlyHint"]}
         for name, arguments in writing.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -22,13 +23,18 @@ _POLICIES: Final = "off, ask (each memory waits for you), rules-and-decisions or
 def join(
     url: Annotated[str, typer.Argument(help="Where the hub answers.")],
     token: Annotated[
-        str, typer.Option(envvar="FILROUGE_HUB_TOKEN", help="Your token; without it you are asked.", show_default=False)
+        str,
+        typer.Option(
+            envvar="FILROUGE_HUB_TOKEN",
+            help="Your token; without it you are asked, or it is read from stdin.",
+            show_default=False,
+        ),
     ] = "",
     device: Annotated[str, typer.Option(help="A name for this machine; without it, its host name.")] = "",
     json: Json = False,
 ) -> None:
     """Join a team. Nothing is shared before you say what: see `filrouge team share`."""
-    secret = token or output.prompt_secret("Token")
+    secret = token or (output.prompt_secret("Token") if sys.stdin.isatty() else sys.stdin.readline().strip())
     found = ask("POST", f"{_PATH}/join", {"url": url, "token": secret, "device": device}, timeout=_SECONDS)
     line = (
         f"You are {found['member']} in the team {found['team']}. Nothing is shared before you say so; in a project:"
