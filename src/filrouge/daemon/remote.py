@@ -7,6 +7,7 @@ https; plain http is allowed for this machine and for private networks, such as 
 from __future__ import annotations
 
 import http.client
+import io
 import ipaddress
 import json
 import socket
@@ -15,13 +16,16 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult, urlsplit
 
 from filrouge._version import __version__
 from filrouge.core.errors import DaemonUnavailable
 from filrouge.core.paths import socket_path
 from filrouge.daemon.reply import DAEMON, MAX_ANSWER_BYTES, VERSION_HEADER, Peer, Reply, parse_error, parse_reply
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _CHUNK_BYTES = 1 << 16
 _MAX_PROBLEM_BYTES = 1 << 16
@@ -59,7 +63,11 @@ def request(
     try:
         with closing(_connection(url, timeout, peer)) as connection:
             content = None if body is None else json.dumps(body)
-            connection.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
+            try:
+                connection.request(method, _base(url) + path, content, {**_headers(key), **(headers or {})})
+            except ConnectionError:  # a server that refuses a body answers, and does not read the rest of it
+                if connection.sock is None:
+                    raise
             return _reply(connection, deadline, on_answer, peer)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise peer.unavailable(f"The Filrouge {peer.name} at {without_credentials(url)} does not answer.") from error
@@ -164,22 +172,53 @@ def _headers(key: str) -> dict[str, str]:
 def _reply(
     connection: http.client.HTTPConnection, deadline: float, on_answer: Callable[[], float] | None, peer: Peer
 ) -> Reply:
-    opened_socket = connection.sock
-    answer = connection.getresponse()
-    raw = bytearray()
-    if on_answer:
-        seconds_left = on_answer()
-        deadline = time.monotonic() + seconds_left
-        if opened_socket is not None:
-            opened_socket.settimeout(seconds_left)
-    while chunk := answer.read1(65536):
-        raw += chunk
-        seconds_left = deadline - time.monotonic()
-        if seconds_left <= 0 or len(raw) > MAX_ANSWER_BYTES:
+    file = _TimedFile(connection.sock, deadline)
+    with closing(http.client.HTTPResponse(cast("socket.socket", file))) as answer:
+        answer.begin()
+        if on_answer:
+            file.deadline = time.monotonic() + on_answer()
+        raw = bytearray()
+        while chunk := answer.read1(65536):
+            raw += chunk
+            if len(raw) > MAX_ANSWER_BYTES:
+                raise TimeoutError
+        return parse_reply(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw), peer)
+
+
+class _TimedFile(io.RawIOBase):
+    """What a socket receives. All reads together end at the deadline, however slowly bytes arrive."""
+
+    def __init__(self, connected: socket.socket, deadline: float) -> None:
+        super().__init__()
+        self.deadline = deadline
+        self._socket = connected
+        self._file = connected.makefile("rb", buffering=0)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """Return the file that `http.client` asks a socket for."""
+        assert mode == "rb"
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        """Read what arrives next.
+
+        Raises:
+            TimeoutError: the deadline is over.
+        """
+        seconds_left = self.deadline - time.monotonic()
+        if seconds_left <= 0:
             raise TimeoutError
-        if connection.sock is not None:
-            connection.sock.settimeout(seconds_left)
-    return parse_reply(answer.status, answer.headers.get(VERSION_HEADER, ""), bytes(raw), peer)
+        self._socket.settimeout(seconds_left)
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        """Close the file; the connection is closed by its owner."""
+        self._file.close()
+        super().close()
 
 
 def without_credentials(url: str) -> str:

@@ -22,7 +22,10 @@ from filrouge.runtime.repository import hash_secret
 Connection = psycopg.Connection[DictRow]
 
 #: A writer that hangs would hold back all changes, so the server ends transactions that wait, and slow statements.
-_OPTIONS: Final = "-c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s"
+#: Times are answered in UTC, whatever the server's own zone is.
+_OPTIONS: Final = (
+    "-c timezone=UTC -c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s"
+)
 _POOL_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 5
 #: Errors that the next try may not have.

@@ -17,10 +17,12 @@ from psycopg import errors, sql
 from psycopg.rows import dict_row
 
 from filrouge.core.clock import Clock, new_id
-from filrouge.core.errors import BadInput, StoreError, WrongEngine
+from filrouge.core.errors import BadInput, NotFound, StoreError, WrongEngine
+from filrouge.hub import journal
 from filrouge.hub.database import Connection, translated
 from filrouge.hub.models import SCOPES, NewToken
 from filrouge.hub.tokens import checked_name, create_token
+from filrouge.runtime.journal import JournalReport
 
 SERVING_ROLE: Final = "filrouge_hub"
 _MIN_POSTGRESQL: Final = 150_000
@@ -153,11 +155,30 @@ def add_tenant(connection: Connection, clock: Clock, name: str, admin: str) -> N
         return create_token(connection, clock, tenant=tenant, member=member, name="first", scopes=SCOPES)
 
 
+def audit(connection: Connection, name: str) -> JournalReport:
+    """Verify the journal of the tenant with this name.
+
+    Raises:
+        NotFound: there is no such tenant.
+        StoreError: the database has no hub.
+    """
+    with translated():
+        _require_schema(connection)
+        row = connection.execute("SELECT tenant FROM hub.tenants WHERE name = %s", [name]).fetchone()
+        if row is None:
+            raise NotFound(f"There is no team {name}.", remedy="List them with `filrouge hub tenant list`.")
+        return journal.verify(connection, row["tenant"])
+
+
+def _require_schema(connection: Connection) -> None:
+    if not _schema_number(connection):
+        raise StoreError("This database has no hub.", remedy="Create it with `filrouge hub init`.")
+
+
 def tenants(connection: Connection) -> list[dict[str, Any]]:
     """Return each tenant with its numbers of members, devices and live memories."""
     with translated():
-        if not _schema_number(connection):
-            raise StoreError("This database has no hub.", remedy="Create it with `filrouge hub init`.")
+        _require_schema(connection)
         return list(
             connection.execute(
                 """

@@ -193,13 +193,7 @@ def changes(session: Session, *, after: str, limit: int, device: str | None = No
 
 def _note_position(session: Session, device: str, position: Position) -> None:
     """Record how far a device is; most requests change nothing, and then write nothing."""
-    row = session.connection.execute(
-        "SELECT epoch, xid, seq, seen_at < now() - interval '1 minute' AS is_old FROM hub.devices"
-        " WHERE device = %s AND member = %s",
-        [device, session.identity.member],
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"The device {device} is unknown.", remedy="Join again with `filrouge team join`.")
+    row = _device(session, device)
     if row["is_old"] or Position.from_row(row) != position:
         session.connection.execute(
             "UPDATE hub.devices SET seen_at = now(), epoch = %s, xid = %s::text::xid8, seq = %s WHERE device = %s",
@@ -321,7 +315,7 @@ def confirm(session: Session, device: str, receipts: Sequence[Receipt]) -> None:
         NotFound: the device is unknown, or a memory was not forgotten here.
     """
     session.require("read")
-    _require_device(session, device)
+    _device(session, device)
     for receipt in receipts:
         stored = session.connection.execute(
             "INSERT INTO hub.receipts (tenant, memory, device, left_over)"
@@ -353,12 +347,20 @@ def join(session: Session, clock: Clock, device: Device) -> None:
     journal.append(session, clock, action="join", subject=device.device, payload={})
 
 
-def _require_device(session: Session, device: str) -> None:
+def _device(session: Session, device: str) -> Mapping[str, Any]:
+    """Return how far a device of the member is, and whether it was seen more than a minute ago.
+
+    Raises:
+        NotFound: the member has no such device.
+    """
     row = session.connection.execute(
-        "SELECT 1 FROM hub.devices WHERE device = %s AND member = %s", [device, session.identity.member]
+        "SELECT epoch, xid, seq, seen_at < now() - interval '1 minute' AS is_old FROM hub.devices"
+        " WHERE device = %s AND member = %s",
+        [device, session.identity.member],
     ).fetchone()
     if row is None:
         raise NotFound(f"The device {device} is unknown.", remedy="Join again with `filrouge team join`.")
+    return row
 
 
 def status(session: Session) -> dict[str, Any]:

@@ -222,7 +222,7 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
         "memories": memories,
         "rules": rule_count,
         "superseded": superseded,
-        "to_review": attention(tx)["to_review"],
+        "to_review": sum(_reviews_by_kind(tx).values()),
         "vectors": StoredVectors(tx).count(),
         "queue": {"waiting": queue.waiting, "running": queue.running, "dead": queue.dead},
         "spooled": spooled,
@@ -243,13 +243,17 @@ def status(parts: Parts, tx: Tx) -> dict[str, Any]:
 
 def attention(tx: Tx) -> dict[str, int]:
     """Return the numbers of statements to review and of dead jobs."""
-    waiting = {row["kind"]: int(row["n"]) for row in tx.all("reviews.by_kind")}
+    waiting = _reviews_by_kind(tx)
     return {
         "to_review": sum(waiting.values()),
         "conflicts": waiting.get("conflict", 0),
         "unproven": waiting.get("quarantine", 0),
         "dead_jobs": Jobs(tx).count().dead,
     }
+
+
+def _reviews_by_kind(tx: Tx) -> dict[str, int]:
+    return {row["kind"]: int(row["n"]) for row in tx.all("reviews.by_kind")}
 
 
 def stats(tx: Tx) -> dict[str, Any]:

@@ -349,7 +349,7 @@ def _team_lines(value: Mapping[str, Any]) -> list[str]:
     if value["proposed"]:
         said = (
             "Nothing was sent. What is a candidate waits for the user, who sees it with `filrouge team list` and shares"
-            " it with `filrouge team share ID`. What they declined or took back stays so:"
+            " it with `filrouge team share ID`. What they declined before stays declined:"
         )
         return [said, *(f"- [{memory['id']}, {memory['state']}] {memory['text']}" for memory in value["proposed"])]
     counts = (

@@ -30,7 +30,7 @@ from filrouge.extraction.understanding import (
     group_of,
     update_index,
 )
-from filrouge.memories.models import Conflict, Memory, Span, Statement
+from filrouge.memories.models import COLLEAGUE, Conflict, Memory, Span, Statement
 from filrouge.memories.repository import Action, Origin, UserChanges
 from filrouge.projects.repository import Projects, project_names
 from filrouge.runtime.services import Parts
@@ -150,8 +150,10 @@ def supersede(parts: Parts, memory_id: str, text: str, *, source: str = "") -> R
     reason = f"superseded by hand ({source})" if source else "superseded by hand"
 
     def write(tx: Tx) -> tuple[Action, Collection[str], Collection[str]]:
-        origin = replace(user_origin(parts.clock), scope=old.scope)
-        action = parts.memories(tx).supersede(memory_id, statement, origin, reason)
+        origin = user_origin(parts.clock)
+        # What the user says against a colleague is not said under the colleague's name.
+        scope = replace(origin.scope, project=old.scope.project) if old.made_by == COLLEAGUE else old.scope
+        action = parts.memories(tx).supersede(memory_id, statement, replace(origin, scope=scope), reason)
         store_or_queue_vectors(tx, vector_search, "memory", action.memory_id, memory_vectors, origin.at)
         return action, (), action.closed
 

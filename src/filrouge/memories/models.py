@@ -175,6 +175,8 @@ class Memory:
     language: str = ""
 
 
+#: `made_by` of what a colleague shared.
+COLLEAGUE: Final = "team"
 #: The fields that are one column, and have one name and one value in rows, answers and exports.
 PLAIN_FIELDS: Final = tuple(
     column.name for column in fields(Memory) if column.name not in ("scope", "scope_name", "evidence")

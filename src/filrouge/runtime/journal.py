@@ -213,18 +213,32 @@ class Journal:
 
     def verify(self) -> JournalReport:
         """Check the whole chain."""
-        previous_hash, entries, redacted = GENESIS, 0, 0
-        for row in self._tx.all("journal.everything"):
-            entries += 1
-            head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
-            if row["hash"] != chain_hash(previous_hash, head, row["payload_hash"]):
-                return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason="chain broken")
-            if row["payload"] is None:
-                redacted += 1
-            elif not _is_intact(row):
-                return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason="payload changed")
-            previous_hash = row["hash"]
-        return JournalReport(entries=entries, redacted=redacted, broken_at=None, reason="")
+        return verify_chain(self._tx.all("journal.everything"))
+
+
+def verify_chain(rows: Iterable[Mapping[str, Any]], *, without_gaps: bool = False) -> JournalReport:
+    """Check a whole chain.
+
+    Args:
+        rows: all entries in their order: `seq`, `tenant`, `at`, `actor`, `action`, `subject_id`, `payload`,
+            `payload_key`, `payload_hash` and `hash`.
+        without_gaps: entries are numbered 1, 2, 3 …; the numbers of a chain that was repaired have gaps.
+    """
+    previous_hash, entries, redacted = GENESIS, 0, 0
+
+    def broken(row: Mapping[str, Any], reason: str) -> JournalReport:
+        return JournalReport(entries=entries, redacted=redacted, broken_at=row["seq"], reason=reason)
+
+    for row in rows:
+        entries += 1
+        if row["hash"] != _hash_after(previous_hash, row) or (without_gaps and row["seq"] != entries):
+            return broken(row, "chain broken")
+        if row["payload"] is None:
+            redacted += 1
+        elif not _is_intact(row):
+            return broken(row, "payload changed")
+        previous_hash = row["hash"]
+    return JournalReport(entries=entries, redacted=redacted, broken_at=None, reason="")
 
 
 def recompute_chain(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -236,8 +250,7 @@ def recompute_chain(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     previous_hash, entries = GENESIS, list[dict[str, Any]]()
     for row in rows:
-        head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
-        previous_hash = chain_hash(previous_hash, head, row["payload_hash"])
+        previous_hash = _hash_after(previous_hash, row)
         redact = row["payload"] is not None and not _is_intact(row)
         entries.append({"seq": row["seq"], "hash": previous_hash, "redact": redact})
     return entries
@@ -250,6 +263,12 @@ def _entry_from_row(row: Mapping[str, Any]) -> Entry:
         touches=frozenset(json.loads(row["touches"])) | {row["subject_id"]},
         payload=json.loads(row["payload"]) if row["payload"] else None,
     )
+
+
+def _hash_after(previous_hash: bytes, row: Mapping[str, Any]) -> bytes:
+    """Return the hash that an entry has if nothing before it, and nothing in it, was changed."""
+    head = {name: row[name] for name in ("tenant", "at", "actor", "action", "subject_id")}
+    return chain_hash(previous_hash, head, row["payload_hash"])
 
 
 def _is_intact(row: Mapping[str, Any]) -> bool:

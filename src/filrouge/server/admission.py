@@ -37,13 +37,11 @@ from filrouge._version import __version__
 from filrouge.capture.events import LOOKAHEAD, MAX_EVENT_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_VALUES, cut_mark
 from filrouge.core.errors import (
     BadConfig,
-    BadInput,
     Busy,
     FilrougeError,
     Forbidden,
     Misdirected,
     NotFound,
-    TooLarge,
     TooMany,
     Unauthorized,
 )
@@ -51,6 +49,7 @@ from filrouge.core.settings import Settings
 from filrouge.daemon.reply import VERSION_HEADER
 from filrouge.runtime.repository import Token, TokenKind, Tokens, hash_secret
 from filrouge.runtime.services import Parts
+from filrouge.server.body_limit import BodyLimit
 from filrouge.server.problems import refuse
 from filrouge.server.responses import await_future
 
@@ -283,7 +282,6 @@ class RequestRateLimiter:
 # The admission middleware.
 ACCESS: Final = "filrouge.access"
 #: Maximum digits of a Content-Length; Python refuses to parse a number of thousands of digits.
-_MAX_LENGTH_DIGITS: Final = 18
 LOGIN: Final = "/login/"
 HEALTH: Final = "/health"
 _VERSION: Final = (VERSION_HEADER.encode(), __version__.encode())
@@ -335,8 +333,7 @@ class AdmissionMiddleware:
         self._request_rate = RequestRateLimiter(settings.limit_requests)
         listening_host = set[str]() if settings.host in (*LOOPBACK, "::1") else {settings.host}
         self._allowed_hosts = frozenset(listening_host | set(settings.allowed_hosts))
-        self._body_rate = BodyRateLimiter()
-        self._max_body_bytes = int(settings.limit_body_mb * 1_000_000)
+        self._limited = BodyLimit(app, int(settings.limit_body_mb * 1_000_000), on_bytes=BodyRateLimiter().take)
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         """Admit a request or refuse it."""
@@ -353,14 +350,10 @@ class AdmissionMiddleware:
             return
         try:
             scope[ACCESS] = await self._admit(scope)
-            self._check_content_length(scope)
         except FilrougeError as error:
             await refuse(scope, receive, answer, error)
             return
-        if scope["type"] == "http":
-            await _SizeLimited(self._app, self._max_body_bytes, self._body_rate, scope, receive, answer).run()
-        else:
-            await self._app(scope, receive, answer)
+        await self._limited(scope, receive, answer)
 
     def _count_responses(self, scope: HttpScope, send: Send) -> Send:
         """Count responses by the path that the route declares, so that no metric label contains an id."""
@@ -395,49 +388,6 @@ class AdmissionMiddleware:
         check_cookie(scope)
         token = await self._keys.verify(session, "session")
         return Access(scope=token.scope, by="session", who=token.id)
-
-    def _check_content_length(self, scope: HttpScope) -> None:
-        """Refuse a request whose Content-Length is too large or is not a number."""
-        for length in header(scope, b"content-length"):
-            if not length.isdecimal():
-                raise BadInput("The Content-Length is not a number.", remedy="Send the length of the body in bytes.")
-            if len(length) > _MAX_LENGTH_DIGITS or int(length) > self._max_body_bytes:
-                raise _too_large_error(self._max_body_bytes)
-
-
-class _SizeLimited:
-    """One request whose body size is counted as it arrives; a body over the limit is refused and read no further."""
-
-    def __init__(
-        self, app: ASGIApp, max_bytes: int, body_rate: BodyRateLimiter, scope: HttpScope, receive: Receive, send: Send
-    ) -> None:
-        self._app = app
-        self._scope, self._receive, self._send = scope, receive, send
-        self._max_bytes = max_bytes
-        self._body_rate = body_rate
-        self._received_bytes = 0
-        self._answered: Literal["no", "by the route", "by us"] = "no"
-
-    async def run(self) -> None:
-        """Run the application for this request."""
-        await self._app(self._scope, self._receive_limited, self._send_unless_refused)
-
-    async def _receive_limited(self) -> Message:
-        message = await self._receive()
-        size = len(message.get("body", b""))
-        self._received_bytes += size
-        if self._received_bytes <= self._max_bytes:
-            await self._body_rate.take(size)
-            return message
-        if self._answered == "no":
-            self._answered = "by us"
-            await refuse(self._scope, self._receive, self._send, _too_large_error(self._max_bytes))
-        return {"type": "http.disconnect"}
-
-    async def _send_unless_refused(self, message: Message) -> None:
-        if self._answered != "by us":  # the client already has the refusal; drop what the route still sends
-            self._answered = "by the route"
-            await self._send(message)
 
 
 def check_scope(connection: HTTPConnection) -> None:
@@ -486,10 +436,6 @@ def _has_scope(scope: HttpScope, required: Scope) -> bool:
 
 def _scope_error(required: Scope) -> Forbidden:
     return Forbidden(f"This needs a token with the scope {required}.")
-
-
-def _too_large_error(max_bytes: int) -> TooLarge:
-    return TooLarge(f"A request may have at most {max_bytes / 1_000_000:g} MB.")
 
 
 def _needs_no_token(scope: HttpScope) -> bool:

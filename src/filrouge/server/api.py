@@ -7,10 +7,9 @@ of them is newer. Errors are problem documents (RFC 9457) with a remedy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,10 +18,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from filrouge._version import __version__
-from filrouge.core.choices import REMEDY, invalid_choice
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.runtime.wiring import Running
 from filrouge.server.admission import AdmissionMiddleware, CutBodies, TokenCache, check_scope, guard
+from filrouge.server.application import NO_TELEMETRY, invalid_request_error
 from filrouge.server.deferred import DeferredRouter, methods_at
 from filrouge.server.listening import Listening
 from filrouge.server.live import Sockets
@@ -31,14 +30,6 @@ from filrouge.server.openapi import build_document
 from filrouge.server.problems import PROBLEM, problem_document, problem_response
 from filrouge.server.routes import context, daemon
 
-if TYPE_CHECKING:
-    from fastapi.telemetry import TelemetryConfig
-
-#: FastAPI passes requests to OpenTelemetry if the environment or the host program has set it up; a FastAPI version
-#: without the parameter ignores it.
-_NO_TELEMETRY: Final[TelemetryConfig] = {
-    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
-}  # fmt: skip
 _REFERENCE_REMEDY = "See the API reference, or GET /openapi.json."
 
 
@@ -106,7 +97,7 @@ def create_app(running: Running, stop: Callable[[], None], listening: Listening 
         docs_url=None,
         redoc_url=None,
         dependencies=dependencies,
-        telemetry=_NO_TELEMETRY,
+        telemetry=NO_TELEMETRY,
     )
     app.state.running = running
     app.state.stop = stop
@@ -135,12 +126,7 @@ async def _handle_filrouge_error(_: Request, error: Exception) -> JSONResponse:
 async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "literal_error":
-        choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
-        return problem_response(BadInput(invalid_choice(where, first["input"], choices), remedy=REMEDY))
-    return problem_response(BadInput(f"{where}: {first['msg']}.", remedy=_REFERENCE_REMEDY))
+    return problem_response(invalid_request_error(error, remedy=_REFERENCE_REMEDY, quotes=True))
 
 
 async def _handle_framework_error(request: Request, error: Exception) -> JSONResponse:

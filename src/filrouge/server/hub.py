@@ -7,17 +7,18 @@ once. TLS is the load balancer's or uvicorn's own.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.middleware.exceptions import ExceptionMiddleware
 
 from filrouge._version import __version__
 from filrouge.core.clock import Clock
-from filrouge.core.errors import BadInput, FilrougeError, TooLarge, Unauthorized
+from filrouge.core.errors import FilrougeError, Unauthorized
 from filrouge.hub import service, tokens
 from filrouge.hub.database import HubDatabase, Session
 from filrouge.hub.models import (
@@ -35,6 +36,8 @@ from filrouge.hub.models import (
     Receipts,
     Settle,
 )
+from filrouge.server.application import NO_TELEMETRY, invalid_request_error
+from filrouge.server.body_limit import BodyLimit
 from filrouge.server.problems import problem_response
 
 #: Maximum bytes of a request.
@@ -55,9 +58,16 @@ def create_app(database: HubDatabase, clock: Clock) -> FastAPI:
             database.close()
 
     app = FastAPI(
-        title="Filrouge hub", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
+        title="Filrouge hub",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        telemetry=NO_TELEMETRY,
     )
-    app.add_middleware(LimitedBody)
+    app.add_middleware(ExceptionMiddleware, handlers={Exception: _failed})
+    app.add_middleware(BodyLimit, max_bytes=MAX_BODY, remedy="Send fewer versions at once.")
     app.exception_handler(FilrougeError)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
     app.state.database, app.state.clock = database, clock
@@ -176,30 +186,12 @@ async def _refused(_: Request, error: Exception) -> Response:
     return problem_response(error)
 
 
+async def _failed(_: Request, error: Exception) -> Response:
+    """Log where an unexpected error arose, but not its message: it may quote the text of a memory."""
+    _LOG.error("%s at:\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+    return problem_response(FilrougeError("The hub failed.", remedy="See the log of the hub."))
+
+
 async def _invalid(_: Request, error: Exception) -> Response:
-    """Name the first invalid field, but not its value: it may be the text of a memory."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
-    return problem_response(BadInput(f"{where}: {first['msg']}.", remedy="See the hub's protocol."))
-
-
-class LimitedBody:
-    """ASGI middleware that refuses a body above `MAX_BODY`, and counts it as it arrives."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-        received = 0
-
-        async def count() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > MAX_BODY:
-                raise TooLarge(f"A request may have at most {MAX_BODY // 1_000_000} MB.")
-            return message
-
-        await self._app(scope, count, send)
+    return problem_response(invalid_request_error(error, remedy="See the hub's protocol.", quotes=False))

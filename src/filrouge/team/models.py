@@ -81,7 +81,7 @@ class Shared:
     Attributes:
         version: the last number that was used for it.
         digest: of the content that the hub has; empty if it has none.
-        mark: grows each time the memory is queued, so that a change during a push is not lost.
+        mark: grows with each decision about the memory, so that a decision during a push is not lost.
     """
 
     memory: str

@@ -8,14 +8,15 @@ home does not know is left at the hub, and fetched once somebody works in that p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.context.hook_files import write_briefs
 from filrouge.core.errors import Busy
+from filrouge.core.paths import DATABASE
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import Scope
 from filrouge.erasure.service import ForgetRequest, forget_at_once
@@ -24,7 +25,7 @@ from filrouge.extraction.understanding import PendingVectors, embed_inline, neig
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Change, Keep, Page, Receipt, Version
 from filrouge.hub.models import Conflict as HubConflict
-from filrouge.memories.models import Conflict, Memory, Neighbour, Noop, Span, Statement, Update
+from filrouge.memories.models import COLLEAGUE, Conflict, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.memories.repository import Action, Origin, Reviews
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import store_or_queue_vectors
@@ -36,7 +37,6 @@ from filrouge.team.repository import Team
 _PAGE: Final = 50
 #: Memories that are erased together.
 _FORGOTTEN_AT_ONCE: Final = 200
-ACTOR: Final = "team"
 
 # Reading the changes.
 
@@ -218,8 +218,8 @@ def _origin(arrival: _Arrival, *, is_own: bool) -> Origin:
         scope=Scope(project=arrival.project, channel=channel),
         trust=TRUST_PROMPT if is_own else TRUST_AGENT,
         at=arrival.content.valid_from,
-        made_by=ACTOR,
-        actor=ACTOR,
+        made_by="sync" if is_own else COLLEAGUE,
+        actor=COLLEAGUE,
     )
 
 
@@ -377,7 +377,7 @@ def _apply_settlement(parts: Parts, tx: Tx, conflict: HubConflict) -> list[tuple
     memory = parts.memories(tx).some([known.memory]).get(known.memory) if known else None
     if memory is None or memory.state != "live":
         return []
-    origin = Origin(scope=memory.scope, trust=memory.trust, at=parts.clock.now(), made_by=ACTOR, actor=ACTOR)
+    origin = Origin(scope=memory.scope, trust=memory.trust, at=parts.clock.now(), made_by=COLLEAGUE, actor=COLLEAGUE)
     return [(parts.memories(tx).bin(memory.id, origin, "the team kept another correction"), None)]
 
 
@@ -389,11 +389,12 @@ def _bury(parts: Parts, tx: Tx, change: Change) -> None:
     team = Team(tx)
     own = team.shared([change.memory]).get(change.memory)
     if own is not None:
-        if own.state != "withdrawn":
+        left_over = 0
+        if own.state not in ("leaving", "withdrawn"):  # otherwise the user took it back
             reason = "it was forgotten for the team; your own memory stays until you forget it"
             team.put_shared(replace(own, state="withdrawn", digest=b"", reason=reason), parts.clock.now())
-        own_is_here = own.memory in parts.memories(tx).some([own.memory])
-        team.put_received(_buried(change, state="forgotten", left_over=int(own_is_here)))
+            left_over = len(parts.memories(tx).some([own.memory]))
+        team.put_received(_buried(change, state="forgotten", left_over=left_over))
         return
     known = team.received([change.memory]).get(change.memory)
     if known is None or not known.memory:
@@ -414,22 +415,36 @@ def _buried(change: Change, *, state: ReceivedState, left_over: int = 0) -> Rece
 
 
 def _forget_here(parts: Parts) -> None:
-    """Erase what was forgotten on the hub, with everything that quotes it, and note what was left."""
+    """Erase what was forgotten on the hub, with everything that quotes it, and note what was left.
+
+    It counts as forgotten once the write-ahead log is empty too, which a long read can delay.
+    """
     while buried := parts.readers.here(lambda tx: Team(tx).received_in("forgetting", _FORGOTTEN_AT_ONCE)):
         ids = [one.memory for one in buried]
         parts.writer.run(lambda tx, ids=ids: Team(tx).unlink(ids))
         present = parts.readers.here(lambda tx, ids=ids: list(parts.memories(tx).some(ids)))
-        left_over = 0
-        if present:
-            _, receipt = forget_at_once(parts, ForgetRequest(ids=tuple(present)), actor=ACTOR)
-            left_over = len(receipt.content["searched"]["left"])
-        done = [replace(one, memory="", state="forgotten", left_over=left_over) for one in buried]
+        found = _erase(parts, present) if present else 0
+        is_log_empty = parts.writer.checkpoint()
+        done = [
+            replace(one, left_over=one.left_over + found, state="forgotten" if is_log_empty else "forgetting")
+            for one in buried
+        ]
 
         def write(tx: Tx, done: Collection[Received] = done) -> None:
             for one in done:
                 Team(tx).put_received(one)
 
         parts.writer.run(write)
+        if not is_log_empty:
+            break
+
+
+def _erase(parts: Parts, ids: Sequence[str]) -> int:
+    """Forget memories; return in how many kinds of rows and in how many files something of them was left."""
+    _, receipt = forget_at_once(parts, ForgetRequest(ids=tuple(ids)), actor=COLLEAGUE)
+    left: Mapping[str, Any] = receipt.content["searched"]["left"]
+    files = [name for name in left.get("files", ()) if name != f"{DATABASE}-wal"]
+    return len(left.keys() - {"files"}) + len(files)
 
 
 def _confirm(parts: Parts, hub: HubClient) -> None:

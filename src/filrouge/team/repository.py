@@ -81,11 +81,11 @@ class Team:
         return [_shared(row) for row in self._tx.all("team.in_state", {"state": state, "limit": limit})]
 
     def put_shared(self, shared: Shared, at: datetime) -> None:
-        """Store what becomes of a memory; queueing it grows its mark."""
+        """Store what becomes of a memory. It grows the mark, so that an answer to an earlier push changes no state."""
         self._tx.run("team.share", fields_of(shared, _SHARED) | {"at": to_text(at)})
 
     def answered(self, shared: Shared, at: datetime) -> None:
-        """Store the hub's answer to a push. A memory that was queued again in the meantime stays queued."""
+        """Store the hub's answer to a push; the state stays if it was changed in the meantime."""
         self._tx.run("team.answered", fields_of(shared, _SHARED) | {"at": to_text(at)})
 
     def drop_shared(self, ids: Collection[str]) -> None:

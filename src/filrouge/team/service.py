@@ -21,6 +21,7 @@ from filrouge.core.protocols import Tx
 from filrouge.erasure.service import erase
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Device
+from filrouge.memories.models import COLLEAGUE
 from filrouge.projects.repository import names_of, project_id
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
@@ -141,7 +142,7 @@ def leave(parts: Parts) -> dict[str, Any]:
         with suppress(FileNotFoundError):
             os.unlink(inside(parts.home, TEAM_TOKEN))
         if theirs:
-            erase(parts, theirs, actor=receiving.ACTOR)
+            erase(parts, theirs, actor=COLLEAGUE)
         parts.team.at, parts.team.problem, parts.team.failures = None, "", 0
     return {"left": membership.name, "erased": len(theirs)}
 
@@ -264,7 +265,7 @@ def propose(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     """Have memories wait until the user shares or declines them; return what becomes of each.
 
     An agent may do this and no more: it repeats what it reads, and sharing sends memories to other people. A memory
-    that the user declined or took back stays as the user left it, and so does one that is shared already.
+    that the user declined stays so, and one that is shared already too.
 
     Raises:
         NotFound: this home has no team, or no memory has one of these ids.
@@ -298,6 +299,8 @@ def _sharable(parts: Parts, tx: Tx, memory_ids: Sequence[str]) -> list[Shared]:
             reason = "it no longer holds" if memory.state != "live" else "it is switched off"
         if not reason and team.received_as([id_]):
             reason = "a colleague shares it already"
+        if not reason and id_ in before and before[id_].state in ("leaving", "withdrawn"):
+            reason = "it was taken back, which is for good; state it anew to share it"
         if reason:
             raise BadInput(f"Memory {id_} is not shared: {reason}.", remedy=f"See `filrouge why {id_}`.")
     return [before.get(id_) or Shared(memory=id_, state="candidate") for id_ in dict.fromkeys(memory_ids)]

@@ -23,9 +23,11 @@ from filrouge.search.repository import StoredVectors
 from filrouge.team.models import SHARED_KINDS, ProjectPolicy, Shared
 from filrouge.team.repository import Team
 
-#: Journal entries that are considered in one transaction, and memories in one push.
+#: Journal entries that are considered in one transaction.
 _ENTRIES: Final = 500
-_AT_ONCE: Final = 200
+#: Memories in one push: even the longest stay below the size that a hub accepts.
+_AT_ONCE: Final = 50
+_MAX_EVIDENCE_CHARS: Final = 4_000
 #: Removals in one request.
 _MAX_FORGOTTEN: Final = 500
 
@@ -155,7 +157,7 @@ def _prepared(parts: Parts, tx: Tx, shared: Shared, memory: Memory, policies: di
         kind=memory.kind,  # pyright: ignore[reportArgumentType]  (checked by `why_not`)
         text=text,
         language=memory.language,
-        evidence=evidence[:MAX_TEXT_CHARS],
+        evidence=evidence[:_MAX_EVIDENCE_CHARS],
         confidence=memory.confidence,
         valid_from=memory.valid_from,
         valid_to=memory.valid_to,

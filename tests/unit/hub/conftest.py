@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Generator
+from threading import Thread
 
 import pytest
+import uvicorn
 
+from filrouge.hub.database import HubDatabase
+from filrouge.server.hub import create_app
 from tests.support import postgres
 from tests.support.postgres import Hub
+
+from .shared import CLOCK
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +28,17 @@ def superuser() -> Generator[str]:
 def hub(superuser: str) -> Generator[Hub]:
     with postgres.hub(superuser) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def url(hub: Hub) -> Generator[str]:
+    """The address of a hub that is served on a port of its own."""
+    server = uvicorn.Server(uvicorn.Config(create_app(HubDatabase(hub.serving), CLOCK), log_level="warning"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import socketserver
 import subprocess
 import sys
@@ -16,30 +15,15 @@ from threading import Thread
 from typing import Any, cast
 
 import pytest
-import uvicorn
 
 from filrouge.core.errors import BadInput, Busy, FilrougeError, Forbidden, HubUnavailable, NotFound, Unauthorized
 from filrouge.hub.client import HubClient
-from filrouge.hub.database import HubDatabase
 from filrouge.hub.models import Device, Receipt, Scope
-from filrouge.server.hub import create_app
 from tests.support.postgres import Hub
 
-from .shared import CLOCK, team, ulid, version
+from .shared import team, ulid, version
 
 CANARY = "The vault opens with Kingfisher-7731."
-
-
-@pytest.fixture(scope="module")
-def url(hub: Hub) -> Generator[str]:
-    """The address of a hub that is served on a port of its own."""
-    server = uvicorn.Server(uvicorn.Config(create_app(HubDatabase(hub.serving), CLOCK), log_level="warning"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
 
 
 def test_what_one_member_pushes_another_reads_page_by_page(hub: Hub, url: str) -> None:
@@ -210,7 +194,7 @@ def test_a_problem_of_the_hub_keeps_its_class_its_message_and_its_remedy() -> No
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\n\r\n"], ids=["body"])
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
 def test_a_server_that_answers_byte_by_byte_does_not_outlast_the_timeout(begin: bytes) -> None:
     class Slow(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -270,6 +254,8 @@ def serving(server: socketserver.TCPServer) -> Generator[str]:
     with server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -199,6 +199,9 @@ def test_the_journal_of_a_tenant_is_a_chain_that_shows_every_change(hub: Hub) ->
         connection.execute("DELETE FROM hub.journal WHERE tenant = %s AND number = 1", [tenant])
         assert not journal.verify(connection, tenant).sound
         connection.rollback()
+        connection.execute("UPDATE hub.journal SET number = 7 WHERE tenant = %s AND number = 2", [tenant])
+        assert journal.verify(connection, tenant).broken_at == 7
+        connection.rollback()
 
 
 @settings(max_examples=examples(50))

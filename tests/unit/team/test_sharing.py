@@ -12,15 +12,15 @@ from filrouge.core.errors import BadInput, NotFound, Unauthorized
 from filrouge.core.paths import TEAM_TOKEN, load_secret
 from filrouge.erasure.service import ForgetRequest, files_containing, forget_at_once
 from filrouge.hub.client import HubClient
-from filrouge.memories.changes import bin_memory, remember, supersede
-from filrouge.memories.models import Memory
+from filrouge.memories.changes import bin_memory, supersede
 from filrouge.memories.service import add_rule, list_reviews, settle
 from filrouge.runtime.services import Parts
 from filrouge.team import service
-from filrouge.testing import idle, running
+from filrouge.testing import running
 from tests.support.given import BLOG, SHOP, ask, say
 from tests.support.postgres import Hub
 from tests.unit.hub.shared import team
+from tests.unit.team.shared import begun, exchange, live, note, reviews
 
 Join = Callable[..., Parts]
 PORT = "The API of the harbour listens on port 7300."
@@ -33,11 +33,7 @@ def home(tmp_path: Path, url: str) -> Generator[Join]:
 
         def begin(name: str, secret: str, *, policy: str = "off", project: tuple[str, ...] = SHOP) -> Parts:
             parts = opened.enter_context(running(str(tmp_path / name)))
-            say(parts, "hello there", project)
-            service.join(parts, url, secret, device_name=f"{name}'s laptop")
-            if policy != "off":
-                service.set_policy(parts, project, policy)
-            return parts
+            return begun(parts, url, secret, name=name, policy=policy, project=project)
 
         yield begin
 
@@ -46,33 +42,6 @@ def home(tmp_path: Path, url: str) -> Generator[Join]:
 def ana_and_ben(hub: Hub, home: Join) -> tuple[Parts, Parts]:
     ana, ben = team(hub, "Ana", "Ben")
     return home("ana", ana, policy="all-memories"), home("ben", ben, policy="all-memories")
-
-
-def exchange(*homes: Parts) -> None:
-    for parts in homes:
-        idle(parts)
-        service.synchronise(parts)
-        assert parts.team.problem == ""
-        idle(parts)
-
-
-def note(parts: Parts, text: str, *, names: tuple[str, ...] = SHOP, scope: str = "project") -> str:
-    """Have the user state something; return the memory's id."""
-    actions = remember(parts, text, names=names, scope=scope, host="cli")  # pyright: ignore[reportArgumentType]
-    idle(parts)
-    return actions[-1].memory_id
-
-
-def live(parts: Parts) -> dict[str, Memory]:
-    """The live memories of the project by text."""
-    found = parts.readers.here(lambda tx: parts.memories(tx).within(project=SHOP[0], user="local"))
-    return {memory.text: memory for memory in found}
-
-
-def reviews(parts: Parts) -> list[tuple[str, str]]:
-    """What waits for the user: the kind of review, and the statement."""
-    found = parts.readers.here(lambda tx: list_reviews(parts, tx))
-    return [(review["kind"], review["text"]) for review in found]
 
 
 def test_what_one_decides_is_before_the_others_next_prompt_with_the_authors_name(
@@ -123,6 +92,7 @@ def test_the_readers_own_correction_wins(ana_and_ben: tuple[Parts, Parts]) -> No
     block = ask(ben, "Which port does the API of the harbour use?")
     assert "7412" in block
     assert "7300" not in block
+    assert "Ana" not in block
     # Ana's own words stay, and she is asked.
     assert live(ana)[PORT].id == original
     assert reviews(ana) == [("conflict", "The API of the harbour listens on port 7412.")]

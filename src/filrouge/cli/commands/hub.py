@@ -6,19 +6,19 @@ and `status` ask a hub that runs, with the token of a member.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from filrouge.cli import output
 from filrouge.cli.output import Json, format_time
+from filrouge.core.choices import check_choice
 from filrouge.core.clock import SystemClock, to_text
-from filrouge.core.errors import BadInput, NotFound, NotInstalled
+from filrouge.core.errors import BadInput, NotInstalled
 from filrouge.core.installation import install_extra_command
 
 if TYPE_CHECKING:
     from filrouge.hub.client import HubClient
-    from filrouge.hub.database import Connection
     from filrouge.hub.models import Scope
 
 hub_app = typer.Typer(help="The shared memory of a team, on PostgreSQL.", no_args_is_help=True)
@@ -124,22 +124,13 @@ def tenant_list(database: Database, json: Json = False) -> None:
 def audit(tenant: str, database: Database, json: Json = False) -> None:
     """Verify the journal of a team. Connects as the owner."""
     schema = _schema()
-    from filrouge.hub import journal
-
     with schema.connect(database) as connection:
-        report = journal.verify(connection, _tenant(connection, tenant))
+        report = schema.audit(connection, tenant)
     told = {"sound": report.sound, "entries": report.entries, "broken_at": report.broken_at, "reason": report.reason}
     line = f"{report.entries} entries, unbroken." if report.sound else f"Entry {report.broken_at}: {report.reason}."
     output.answer(told, line, json=json)
     if not report.sound:
         raise typer.Exit(1)
-
-
-def _tenant(connection: Connection, name: str) -> str:
-    row = connection.execute("SELECT tenant FROM hub.tenants WHERE name = %s", [name]).fetchone()
-    if row is None:
-        raise NotFound(f"There is no team {name}.", remedy="List them with `filrouge hub tenant list`.")
-    return str(row["tenant"])
 
 
 @member_app.command("invite")
@@ -152,9 +143,17 @@ def member_invite(
     json: Json = False,
 ) -> None:
     """Add a member, or give one another token. The token is shown once."""
-    made = _client(url, token).invite(name, scopes=cast("list[Scope]", scope) if scope else None, days=days)
+    made = _client(url, token).invite(name, scopes=_scopes(scope) if scope else None, days=days)
     line = f"{made.name} may {', '.join(made.scopes)}.\nThe token, shown only now: {made.secret}"
     _answer(made.model_dump(mode="json"), line, json=json)
+
+
+def _scopes(words: list[str]) -> list[Scope]:
+    from filrouge.hub.models import SCOPES
+
+    for word in words:
+        check_choice("--scope", word, SCOPES)
+    return [scope for scope in SCOPES if scope in words]
 
 
 @member_app.command("remove")

@@ -2331,7 +2331,7 @@ SELECT * FROM team_shared WHERE state = :state ORDER BY at, memory_id LIMIT :lim
 INSERT INTO team_shared (memory_id, state, version, digest, mark, reason, at)
 VALUES (:memory, :state, :version, :digest, :mark, :reason, :at)
 ON CONFLICT (memory_id) DO UPDATE SET state = excluded.state, version = excluded.version, digest = excluded.digest,
-  mark = team_shared.mark + (excluded.state = 'queued'), reason = excluded.reason, at = excluded.at
+  mark = team_shared.mark + 1, reason = excluded.reason, at = excluded.at
 -- name: team.answered
 UPDATE team_shared SET state = iif(mark = :mark, :state, state), version = :version, digest = :digest, reason = :reason,
   at = :at WHERE memory_id = :memory

@@ -20,7 +20,7 @@ CREATE TABLE team_projects (
   cursor         TEXT
 ) STRICT, WITHOUT ROWID;
 -- The outbox, and what became of what was sent. `version` is the last number that was used for a memory, `digest` the
--- content that the hub has, `mark` grows each time the memory is queued.
+-- content that the hub has, `mark` grows with each decision.
 CREATE TABLE team_shared (
   memory_id  TEXT PRIMARY KEY,
   state      TEXT NOT NULL CHECK (state IN
