@@ -935,7 +935,7 @@ class Changes(Client):
         return read_all(TeamMemory, await self._request("POST", "/api/team/share", body, timeout=timeout))
 
     async def unshare(self, memory_ids: Sequence[str], *, timeout: float | None = None) -> list[TeamMemory]:
-        """Take memories back, or decline those that wait. Colleagues lose them, and they stay here.
+        """Take memories back for good, or decline those that wait. Colleagues lose them, and they stay here.
 
         Args:
             memory_ids: 1 to 500 ids.

@@ -309,7 +309,7 @@ def _sharable(parts: Parts, tx: Tx, memory_ids: Sequence[str]) -> list[Shared]:
 def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     """Take these memories back: the hub and the devices of colleagues erase them, and here they stay.
 
-    One that was not sent yet is declined. None of them is shared again unless the user says so.
+    That is for good. One that was not sent yet is declined, and shared only if the user says so.
 
     Raises:
         NotFound: this home has no team, or no memory has one of these ids.

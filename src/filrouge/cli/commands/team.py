@@ -92,7 +92,7 @@ def share(
 
 @team_app.command()
 def unshare(ids: Annotated[list[str], typer.Argument(metavar="ID...")], json: Json = False) -> None:
-    """Take memories back, or decline those that wait: colleagues lose them, you keep them."""
+    """Take memories back for good, or decline those that wait: colleagues lose them, you keep them."""
     _show_memories(ask("POST", f"{_PATH}/unshare", {"ids": ids}, timeout=_SECONDS), json=json)
 
 

@@ -145,7 +145,7 @@ async def team_share(body: Chosen, request: Request) -> list[dict[str, Any]]:
 @router.post(f"{_PATH}/unshare", responses=response_model(list[TeamMemory]))
 @requires("admin")
 async def team_unshare(body: Chosen, request: Request) -> list[dict[str, Any]]:
-    """Take memories back, or decline those that wait: they are not shared again unless the user says so."""
+    """Take memories back for good, or decline those that wait: colleagues lose them, and they stay here."""
     parts = parts_of(request)
     return await in_thread(lambda: service.unshare(parts, body.ids))
 
