@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.context.hook_files import write_briefs
-from filrouge.core.errors import Busy
+from filrouge.core.errors import BadInput, Busy, NotFound
 from filrouge.core.paths import DATABASE
 from filrouge.core.protocols import Tx, Vectors
 from filrouge.core.scope import Scope
@@ -26,9 +26,9 @@ from filrouge.hub.client import HubClient
 from filrouge.hub.models import Change, Keep, Page, Receipt, Version
 from filrouge.hub.models import Conflict as HubConflict
 from filrouge.memories.models import COLLEAGUE, Conflict, Memory, Neighbour, Noop, Span, Statement, Update
-from filrouge.memories.repository import Action, Origin, Reviews
+from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
 from filrouge.runtime.services import Parts
-from filrouge.search.spaces import store_or_queue_vectors
+from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
 from filrouge.search.vector_search import VectorSearch
 from filrouge.team.models import Membership, ProjectPolicy, Received, ReceivedState
 from filrouge.team.repository import Team
@@ -37,6 +37,7 @@ from filrouge.team.repository import Team
 _PAGE: Final = 50
 #: Memories that are erased together.
 _FORGOTTEN_AT_ONCE: Final = 200
+_FORGOTTEN: Final[frozenset[ReceivedState]] = frozenset({"forgetting", "forgotten", "confirmed"})
 
 # Reading the changes.
 
@@ -142,15 +143,17 @@ def _apply_version(
 ) -> list[tuple[Action, Vectors | None]]:
     team, change, content = Team(tx), arrival.change, arrival.content
     known = team.received([change.memory]).get(change.memory)
-    if known is not None and (known.version >= change.version or known.state not in ("held", "known")):
+    if known is not None and (known.version >= change.version or known.state in _FORGOTTEN):
         return []
     if known is None and change.author == membership.member and team.shared([change.memory]):
         return []  # it left from here
     if content.state == "ended":
         return _end(parts, tx, arrival, known)
-    if known is not None:
+    if known is not None and known.state != "ended":
         team.put_received(replace(known, version=change.version))
         return []
+    if known is not None and known.memory:
+        return _revive(parts, tx, arrival, known)
     state, memory, action = _store(parts, tx, membership, vectors, arrival, pending)
     team.put_received(
         Received(
@@ -177,6 +180,14 @@ def _store(
     """Store a version as a memory; return what became of it, the memory's id, and the decision."""
     store, content = parts.memories(tx), arrival.content
     statement, origin = _statement(arrival), _origin(arrival, is_own=arrival.change.author == membership.member)
+    as_turn = _as_turn(arrival)
+    if parts.tombstones.refuses(tx, as_turn, as_turn.at):
+        return "known", "", None  # the user forgot these words for good
+    decision = decide(
+        statement, _own_near(tx, neighbours(parts, tx, as_turn, vectors, statement, arrival.vectors, pending))
+    )
+    if isinstance(decision, Noop):
+        return "known", "", None
     if content.kind == "rule" and origin.trust < TRUST_PROMPT:
         # An accepted rule counts as the user's; until then it is shown to no model.
         accepted = replace(origin, trust=TRUST_PROMPT)
@@ -188,10 +199,7 @@ def _store(
     successor = _successor(parts, tx, arrival.change.memory)
     if successor is not None:
         return _store_late(parts, tx, statement, origin, "a colleague replaced it", successor)
-    near = _own_near(parts, tx, vectors, arrival, statement, pending)
-    match decide(statement, near):
-        case Noop():
-            return "known", "", None
+    match decision:
         case Update(old_ids=(against, *_), reason=reason) | Conflict(existing_id=against, reason=reason):
             return _store_against(parts, tx, statement, origin, reason, store.get(against))
         case _:
@@ -244,10 +252,7 @@ def _store_replacing(
         # It was ended here, or two colleagues corrected it: both corrections stay.
         action = store.add(statement, origin, reason)
         return "held", action.memory_id, action
-    if is_theirs:
-        action = store.apply(Update(statement=statement, old_ids=(current.id,), reason=reason), origin)
-        return "held", action.memory_id, action
-    return _store_for_review(parts, tx, statement, origin, reason, current)
+    return _store_in_place_of(parts, tx, statement, origin, reason, current, is_theirs=is_theirs)
 
 
 def _last_version(parts: Parts, tx: Tx, memory: Memory) -> Memory:
@@ -265,11 +270,9 @@ def _successor(parts: Parts, tx: Tx, hub_id: str) -> Memory | None:
     return next((memory for memory in parts.memories(tx).some(ids).values() if memory.state == "live"), None)
 
 
-def _own_near(
-    parts: Parts, tx: Tx, vectors: VectorSearch, arrival: _Arrival, statement: Statement, pending: PendingVectors
-) -> list[Neighbour]:
-    """Return the user's own memories near a statement; those of colleagues are their authors' to replace."""
-    turn = Turn(
+def _as_turn(arrival: _Arrival) -> Turn:
+    """Return a version as if it had been said here."""
+    return Turn(
         id="",
         key="",
         scope=Scope(project=arrival.project),
@@ -280,7 +283,10 @@ def _own_near(
         at=arrival.content.valid_from,
         trust=TRUST_AGENT,
     )
-    near = neighbours(parts, tx, turn, vectors, statement, arrival.vectors, pending)
+
+
+def _own_near(tx: Tx, near: Sequence[Neighbour]) -> list[Neighbour]:
+    """Return the user's own memories among those near a statement; those of colleagues are their authors' to replace."""
     theirs = Team(tx).received_as([neighbour.memory.id for neighbour in near])
     return [neighbour for neighbour in near if neighbour.memory.id not in theirs]
 
@@ -291,13 +297,20 @@ def _store_against(
     """Store a statement that contradicts the user's own: as history if the user spoke later, else for review."""
     if own.valid_from > origin.at:
         return _store_late(parts, tx, statement, origin, reason, own)
-    return _store_for_review(parts, tx, statement, origin, reason, own)
+    return _store_in_place_of(parts, tx, statement, origin, reason, own, is_theirs=False)
 
 
-def _store_for_review(
-    parts: Parts, tx: Tx, statement: Statement, origin: Origin, reason: str, own: Memory
+def _store_in_place_of(
+    parts: Parts, tx: Tx, statement: Statement, origin: Origin, reason: str, old: Memory, *, is_theirs: bool
 ) -> tuple[ReceivedState, str, Action | None]:
-    action = parts.memories(tx).apply(Conflict(statement=statement, existing_id=own.id, reason=reason), origin)
+    """Replace a colleague's memory, or the user's by what they said on another device; else leave it to the user."""
+    store = parts.memories(tx)
+    if is_theirs or origin.trust >= TRUST_PROMPT:
+        action = store.apply(Update(statement=statement, old_ids=(old.id,), reason=reason), origin)
+        if not action.review:
+            return "held", action.memory_id, action
+    else:
+        action = store.apply(Conflict(statement=statement, existing_id=old.id, reason=reason), origin)
     return "held", action.review, None
 
 
@@ -310,15 +323,15 @@ def _store_late(
 
 
 def _end(parts: Parts, tx: Tx, arrival: _Arrival, known: Received | None) -> list[tuple[Action, Vectors | None]]:
-    """A memory no longer holds: its author ended it."""
+    """A memory no longer holds: its author ended it. What the user ended here stays as the user decided."""
     change = arrival.change
-    ended = known or Received(
-        hub_id=change.memory, memory="", author=change.author, version=change.version, state="ended"
-    )
-    Team(tx).put_received(replace(ended, version=change.version, state="ended"))
+    ended = known or Received(hub_id=change.memory, memory="", author=change.author, version=0, state="ended")
     memory = parts.memories(tx).some([ended.memory]).get(ended.memory) if ended.memory else None
+    was_ended_here = memory is not None and memory.state not in ("live", "quarantined")
+    state = ended.state if was_ended_here else "ended"
+    Team(tx).put_received(replace(ended, version=change.version, state=state))
     origin = replace(_origin(arrival, is_own=False), at=parts.clock.now())
-    if memory is None or memory.state not in ("live", "quarantined"):
+    if memory is None or was_ended_here:
         return []
     if memory.state == "quarantined":
         review = Reviews(tx, parts.analyser).get(memory.id)
@@ -326,6 +339,16 @@ def _end(parts: Parts, tx: Tx, arrival: _Arrival, known: Received | None) -> lis
         return []
     reason = f"{change.author_name} ended it"
     return [(parts.memories(tx).bin(memory.id, origin, reason), None)]
+
+
+def _revive(parts: Parts, tx: Tx, arrival: _Arrival, known: Received) -> list[tuple[Action, Vectors | None]]:
+    """A memory holds again: its author restored it."""
+    Team(tx).put_received(replace(known, version=arrival.change.version, state="held"))
+    origin = replace(_origin(arrival, is_own=False), at=parts.clock.now())
+    with suppress(BadInput, NotFound):  # something else holds in its place, or the user forgot it
+        UserChanges(tx, parts.analyser).restore(known.memory, origin)
+        queue_vectors(tx, "memory", known.memory, origin.at)
+    return []
 
 
 # Conflicts: two members corrected the same memory. Each author has the other's correction in the review queue, and

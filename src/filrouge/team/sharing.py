@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from filrouge.capture.models import TRUST_PROMPT
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx
 from filrouge.extraction.sentences import require_no_secret
@@ -89,7 +90,9 @@ def _as_policy_says(memory: Memory, policies: dict[str, ProjectPolicy]) -> Share
     policy = policies.get(memory.scope.project or "")
     if policy is None or why_not(memory, policy) or not is_live(memory) or not policy.covers(memory.kind):
         return None
-    return Shared(memory=memory.id, state="candidate" if policy.policy == "ask" else "queued")
+    # An agent repeats what it reads, so its words wait for the user under every policy.
+    is_asked = policy.policy == "ask" or memory.trust < TRUST_PROMPT
+    return Shared(memory=memory.id, state="candidate" if is_asked else "queued")
 
 
 def _forgotten_here(parts: Parts, team: Team, shared: Shared) -> None:

@@ -12,7 +12,7 @@ from filrouge.core.errors import BadInput, NotFound, Unauthorized
 from filrouge.core.paths import TEAM_TOKEN, load_secret
 from filrouge.erasure.service import ForgetRequest, files_containing, forget_at_once
 from filrouge.hub.client import HubClient
-from filrouge.memories.changes import bin_memory, supersede
+from filrouge.memories.changes import add_for_agent, bin_memory, restore, supersede
 from filrouge.memories.service import add_rule, list_reviews, settle
 from filrouge.runtime.services import Parts
 from filrouge.team import service
@@ -82,6 +82,14 @@ def test_under_the_policy_ask_a_memory_waits_until_the_user_shares_it(hub: Hub, 
     assert service.listed(ana) == []
 
 
+def test_the_words_of_an_agent_wait_for_the_user_under_every_policy(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    [action] = add_for_agent(ana, "The harbour was built in 1911.", names=SHOP, host="codex")
+    exchange(ana, ben)
+    assert "The harbour was built in 1911." not in live(ben)
+    assert [one["id"] for one in service.listed(ana)] == [action.memory_id]
+
+
 def test_the_readers_own_correction_wins(ana_and_ben: tuple[Parts, Parts]) -> None:
     ana, ben = ana_and_ben
     original = note(ana, PORT)
@@ -139,6 +147,49 @@ def test_what_its_author_ends_ends_for_colleagues(ana_and_ben: tuple[Parts, Part
     bin_memory(ana, memory)
     exchange(ana, ben)
     assert PORT not in live(ben)
+
+
+def test_what_its_author_restores_holds_again_unless_the_reader_ended_it(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    memory, pier = note(ana, PORT), note(ana, "The harbour has three piers.")
+    exchange(ana, ben)
+    bin_memory(ben, live(ben)["The harbour has three piers."].id)
+    for id_ in (memory, pier):
+        bin_memory(ana, id_)
+    exchange(ana, ben)
+    for id_ in (memory, pier):
+        restore(ana, id_)
+    exchange(ana, ben)
+    assert PORT in live(ben)
+    assert "7300" in ask(ben, "Which port does the API of the harbour use?")
+    assert "The harbour has three piers." not in live(ben)
+
+
+def test_what_the_user_forgot_for_good_does_not_come_back_with_the_team(
+    url: str, ana_and_ben: tuple[Parts, Parts]
+) -> None:
+    ana, ben = ana_and_ben
+    note(ana, PORT)
+    exchange(ana, ben)
+    secret = load_secret(ben.home, TEAM_TOKEN)
+    forget_at_once(ben, ForgetRequest(id=live(ben)[PORT].id))
+    service.leave(ben)
+    service.join(ben, url, secret)
+    exchange(ben)
+    assert PORT not in live(ben)
+
+
+def test_what_the_user_corrects_on_one_device_is_corrected_on_the_other(hub: Hub, home: Join) -> None:
+    [secret] = team(hub, "Ana")
+    laptop, desktop = (home(name, secret, policy="all-memories") for name in ("laptop", "desktop"))
+    note(laptop, PORT)
+    exchange(laptop, desktop)
+    newer = "The API of the harbour listens on port 7412."
+    supersede(desktop, live(desktop)[PORT].id, newer)
+    exchange(desktop, laptop)
+    assert PORT not in live(laptop)
+    assert newer in live(laptop)
+    assert reviews(laptop) == []
 
 
 def test_what_is_taken_back_is_erased_at_colleagues_and_stays_with_its_author(
