@@ -59,7 +59,7 @@ def test_a_person_joins_shares_takes_back_and_leaves(shell: Shell, hub: str) -> 
 def test_leaving_is_asked_first(shell: Shell, hub: str) -> None:
     joined(shell, hub)
     refused = shell("team", "leave")
-    assert (refused.code, "--yes" in refused.err) == (2, True)
+    assert (refused.code, "--yes" in refused.err, "--dry-run" in refused.err) == (2, True, False)
     assert shell.json("team", "status")["joined"]
 
 

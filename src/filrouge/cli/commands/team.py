@@ -49,7 +49,7 @@ def leave(
 ) -> None:
     """Leave the team: what colleagues shared is erased here, what you shared stays with them."""
     question = "Leave the team, and erase here what colleagues shared?"
-    if not output.consent(question, yes=yes, json=json):
+    if not output.consent(question, yes=yes, json=json, has_dry_run=False):
         return
     found = ask("POST", f"{_PATH}/leave", timeout=_SECONDS)
     erased = "1 memory of a colleague was" if found["erased"] == 1 else f"{found['erased']} memories of colleagues were"
