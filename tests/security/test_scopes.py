@@ -22,7 +22,7 @@ from .wire import Served, filled, served
 
 SECONDS = 20
 TOLD: dict[str, Any] = {"text": "Production listens on port 8443.", "project": []}
-#: What decides about the daemon, its settings, its keys or its bytes.
+#: What decides about the daemon, its settings, its keys or its bytes, and what leaves the machine.
 FOR_ADMINISTRATORS = {
     ("PATCH", "/api/memory/settings"),
     ("GET", "/api/tokens"),
@@ -33,6 +33,11 @@ FOR_ADMINISTRATORS = {
     ("POST", "/daemon/drain"),
     ("POST", "/api/memory/forget"),
     ("POST", "/api/memory/import"),
+    ("POST", "/api/team/join"),
+    ("POST", "/api/team/leave"),
+    ("PUT", "/api/team/policy"),
+    ("POST", "/api/team/share"),
+    ("POST", "/api/team/unshare"),
 }
 SETTINGS: dict[str, Any] = {
     "host": "0.0.0.0",
@@ -206,6 +211,7 @@ def test_who_may_only_read_can_search_with_the_tools_and_change_nothing() -> Non
             "memory_add": {"text": "The ferry leaves at ten."},
             "memory_update": {"id": fact["id"], "text": "The ferry leaves at ten."},
             "memory_forget": {"topic": "ferry"},
+            "memory_team": {"propose": [fact["id"]]},
         }
         assert writing.keys() == {one["name"] for one in TOOLS if not one["annotations"]["readOnlyHint"]}
         for name, arguments in writing.items():

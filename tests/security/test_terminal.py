@@ -30,7 +30,9 @@ import filrouge
 from filrouge.cli import commands
 from filrouge.core.paths import DATABASE, LOG, inside
 from filrouge.core.text import in_json, one_line, visible
+from tests.support import small_hub
 from tests.support.canaries import Home, enter, served
+from tests.support.given import SHOP
 
 #: Format characters that words, numerals and emoji are spelt with.
 SPELLING = {
@@ -81,6 +83,7 @@ class Person:
 
     at: Home
     folder: Path
+    hub: str
 
     def types(self, *words: str, typed: str = "") -> tuple[int, bytes, bytes]:
         """A command with its arguments: exit code, standard output, standard error."""
@@ -138,7 +141,10 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Generator[Person]:
     with served(top / "home") as home:
         enter(home, words)
     replaced(inside(home.home, DATABASE), words)
-    with served(top / "home") as home, pytest.MonkeyPatch.context() as patch:
+    colleague = small_hub.served(
+        f"zqattack {''.join(ATTACKS)}", tuple(f"The zqattack {one} is open." for one in ATTACKS)
+    )
+    with colleague as hub, served(top / "home") as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("FILROUGE_HOME", home.home)
         patch.setenv("HOME", str(folder))
         attack = "".join(ATTACKS)
@@ -146,7 +152,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Generator[Person]:
             f"2026-05-02T10:00:00.000Z INFO filrouge.daemon: {attack}\n{attack}\n", encoding="utf-8"
         )
         home.ask("POST", "/api/memory/rules", {"text": f"Never do {attack}", "project": [f"name:{attack}"]})
-        yield Person(at=home, folder=folder)
+        yield Person(at=home, folder=folder, hub=hub)
 
 
 def walk(person: Person) -> Iterator[tuple[str, ...]]:
@@ -254,6 +260,22 @@ def walk(person: Person) -> Iterator[tuple[str, ...]]:
     yield ("uninstall", "--host", attack)
     yield ("demo", file)
     yield ("hub", "status", "--url", f"http://127.0.0.1:1/{attack}", "--token", attack)
+    yield ("team", "join", f"http://127.0.0.1:1/{attack}", "--token", attack)
+    yield ("team", "join", person.hub, "--token", small_hub.TOKEN, "--device", attack)
+    yield ("team", "share", "--policy", "ask", "--project", SHOP[0])
+    yield ("team", "share", "--policy", attack)
+    yield ("team", "sync")
+    yield ("team", "status")
+    yield ("status",)
+    yield ("team", "list")
+    yield ("team", "list", "--state", attack)
+    for one in person.json("team", "list")[:4]:
+        yield ("team", "share", one["id"])
+        yield ("team", "unshare", one["id"])
+    yield ("team", "share", attack)
+    yield ("facts", "--all")
+    yield ("review",)
+    yield ("team", "leave", "--yes")
     yield ("repair", f"--{attack}")
     yield (attack,)
     yield ("search", f"--{attack}")

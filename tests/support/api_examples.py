@@ -226,6 +226,15 @@ EXAMPLES: tuple[Example, ...] = (
     _of("gardens_progress", "/api/memory/gardens/{garden_id}/progress?after=0"),
     _of("backups_make", "/api/memory/backups", None, 201),
     _of("backups_listed", "/api/memory/backups"),
+    # Shared with a team.
+    _of("team_join", "/api/team/join", {"url": "{hub}", "token": "{team_token}", "device": "laptop"}),
+    _of("team_policy", "/api/team/policy", {"project": SHOP, "policy": "ask"}),
+    _of("team_memories", "/api/team/memories?state=candidate"),
+    _of("team_share", "/api/team/share", {"ids": ["{new_id}"]}),
+    _of("team_synchronise", "/api/team/synchronise"),
+    _of("team_status", "/api/team"),
+    _of("team_unshare", "/api/team/unshare", {"ids": ["{new_id}"]}),
+    _of("team_leave", "/api/team/leave"),
     # Forgotten for good.
     _of("forgetting_forget", "/api/memory/forget", {"text": "9443", "dry_run": True}, 200, forget="token"),
     _before(

@@ -28,6 +28,7 @@ from filrouge.runtime.jobs import MAX_ATTEMPTS, Job, Jobs
 from filrouge.runtime.services import Parts, StoredSettings
 from filrouge.server.listening import Listening
 from filrouge.testing import idle
+from tests.support import small_hub
 from tests.support.api_examples import EXAMPLES, NOW, Example
 
 Json = dict[str, Any]
@@ -70,10 +71,11 @@ def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
 def ask_all(home: str, parts: Parts, document: Json) -> Iterator[Asked]:
     """Ask every example in order, on the socket of a fresh home."""
     methods = {operation["operationId"]: method for _, method, operation in operations(document)}
-    known: dict[str, Any] = {NOW[1:-1]: time.time()}
+    known: dict[str, Any] = {NOW[1:-1]: time.time(), "team_token": small_hub.TOKEN}
     # Each on a connection of its own: between two of them the queue may take longer than the server keeps one open.
     transport = httpx.HTTPTransport(uds=socket_path(home), limits=httpx.Limits(max_keepalive_connections=0))
-    with httpx.Client(transport=transport, base_url="http://filrouge", timeout=60) as http:
+    with small_hub.served() as hub, httpx.Client(transport=transport, base_url="http://filrouge", timeout=60) as http:
+        known["hub"] = hub
         for example in EXAMPLES:
             idle(parts)
             parts.writer.run(lambda tx: None)  # what is written behind an answer is written now

@@ -45,6 +45,8 @@ from filrouge.sdk.values import (
     Remembered,
     Rule,
     Superseded,
+    Team,
+    TeamMemory,
     Thread,
     Timeline,
     Topic,
@@ -154,9 +156,15 @@ async def the_verbs_of_the_sdk(memory: Memory) -> None:
     assert_type(await memory.thread("t"), Thread)
     assert_type(await memory.topics("month"), list[Topic])
     assert_type(await memory.timeline(language="fr"), Timeline)
+    assert_type(await memory.team(), Team)
+    assert_type(await memory.team_memories("shared"), list[TeamMemory])
+    assert_type(await memory.share(["m"]), list[TeamMemory])
+    assert_type(await memory.unshare(["m"]), list[TeamMemory])
+    assert_type(await memory.share_project("p", "ask", with_evidence=True), Team)
     assert_type(await memory.settings({"budget": 1000}), dict[str, Any])
     assert_type(await memory.status(), dict[str, Any])
     assert_type(await memory.health(), dict[str, Any])
+    await memory.share_project("p", "everything")  # pyright: ignore[reportArgumentType]
     await memory.search("q", mode="words")  # pyright: ignore[reportArgumentType]
     await memory.search("q", colour="red")  # pyright: ignore[reportCallIssue]
 
@@ -192,6 +200,11 @@ def the_verbs_of_its_blocking_twin(memory: BlockingMemory) -> None:
     assert_type(memory.thread("t"), Thread)
     assert_type(memory.topics("month"), list[Topic])
     assert_type(memory.timeline(language="fr"), Timeline)
+    assert_type(memory.team(), Team)
+    assert_type(memory.team_memories("shared"), list[TeamMemory])
+    assert_type(memory.share(["m"]), list[TeamMemory])
+    assert_type(memory.unshare(["m"]), list[TeamMemory])
+    assert_type(memory.share_project("p", "ask", with_evidence=True), Team)
     assert_type(memory.settings({"budget": 1000}), dict[str, Any])
     assert_type(memory.status(), dict[str, Any])
     assert_type(memory.health(), dict[str, Any])

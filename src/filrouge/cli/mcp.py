@@ -173,7 +173,7 @@ CALL_SECONDS: Final = 60.0
 _MAX_TRIES: Final = 3
 _PAUSE_SECONDS: Final = 0.2
 _POLL_SECONDS: Final = 2.0
-_REPEATABLE: Final = READ_ONLY | {"memory_add"}
+_REPEATABLE: Final = READ_ONLY | {"memory_add", "memory_team"}
 #: Status codes of a daemon that is shutting down and whose successor is not ready yet.
 _SHUTTING_DOWN_STATUSES: Final = (502, 503)
 

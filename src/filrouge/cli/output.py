@@ -325,7 +325,7 @@ def checked_agents(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def consent(question: str, *, yes: bool, json: bool) -> bool:
+def consent(question: str, *, yes: bool, json: bool, has_dry_run: bool = True) -> bool:
     """Ask the user for consent, unless `yes` is given. Returns True to continue.
 
     Raises:
@@ -336,7 +336,7 @@ def consent(question: str, *, yes: bool, json: bool) -> bool:
     if json or not sys.stdin.isatty():
         raise BadInput(
             "This command needs confirmation, and stdin is not a terminal.",
-            remedy="Add --yes to do it, or --dry-run to see it.",
+            remedy=f"Add --yes to do it{', or --dry-run to see it' if has_dry_run else ''}.",
         )
     return confirm(question, default=True)
 

@@ -29,6 +29,7 @@ NOT_PROMISED: Final = (
     "the files of your notes, which are yours and stay, and copies of them that Obsidian synchronised or git keeps",
     "vault pages, until they are next updated: within seconds, or once the vault is available and not being edited",
     "text sent to a model provider before it was forgotten",
+    "what you shared with a team, until the devices of colleagues have erased it: when each next reaches the hub",
 )
 
 

@@ -5,5 +5,5 @@ validated against the tool's schema, the caller's scope is checked, and every re
 
 Open `offered` for the declarations; it imports only the standard library, because the shim loads it before a daemon
 runs. `mount` is the route, which imports the official SDK on the first request; `endpoint` has the server, the checks
-and the errors; `tools` does what the six tools do.
+and the errors; `tools` does what the seven tools do.
 """

@@ -1,4 +1,4 @@
-"""The MCP server, built on the official SDK: six tools over streamable HTTP without sessions.
+"""The MCP server, built on the official SDK: seven tools over streamable HTTP without sessions.
 
 Each request is self-contained, in protocol versions with and without a handshake, so a restarted daemon can serve a
 client that is still running. Importing this module loads the SDK, which takes most of a second and some memory;

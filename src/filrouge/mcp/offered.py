@@ -1,4 +1,4 @@
-"""What the MCP server declares: six tools with schemas, protocol versions, and its description.
+"""What the MCP server declares: seven tools with schemas, protocol versions, and its description.
 
 The stdio shim answers the handshake from these values before a daemon runs, and the daemon's server uses the same
 values, so the two cannot differ. Only plain dictionaries and the standard library, because the shim imports this
@@ -42,6 +42,8 @@ MAX_STATEMENT_CHARACTERS: Final = 2000
 MAX_ID_CHARACTERS: Final = 100
 MAX_PROJECT_CHARACTERS: Final = 300
 MAX_RESULTS: Final = 50
+#: Memories that an agent may propose to share at a time: as many as a person reads before they say yes.
+MAX_PROPOSED: Final = 20
 
 Schema = dict[str, Any]
 
@@ -259,5 +261,48 @@ TOOLS: Final[tuple[Schema, ...]] = (
         ),
         _object({"context": _STRING, "memories": _COUNT, "notices": _STRINGS}, "context", "memories", "notices"),
         is_read_only=True,
+    ),
+    _tool(
+        "memory_team",
+        "Share with the team",
+        "Without ids: whether the user shares memories of projects with a team, and what waits. With ids of memories"
+        " about a project: propose to share them. You can only propose; nothing is sent before the user confirms it"
+        " with `filrouge team share`. Propose when the user asks for it.",
+        _object(
+            {
+                "propose": {
+                    "type": "array",
+                    "items": _ID,
+                    "minItems": 1,
+                    "maxItems": MAX_PROPOSED,
+                    "description": "Ids of memories, as another tool answered them.",
+                },
+            },
+        ),
+        _object(
+            {
+                "joined": {
+                    "type": "boolean",
+                    "description": "Whether there is a team; without one, the rest is empty.",
+                },
+                "team": _STRING,
+                "problem": {"type": "string", "description": "Why the last exchange with the team failed, or empty."},
+                "shared": _COUNT,
+                "received": _COUNT,
+                "candidates": {**_COUNT, "description": "Memories that wait for the user to share them."},
+                "projects": {
+                    "type": "array",
+                    "items": _object({"name": _STRING, "policy": _STRING}, "name", "policy"),
+                    "description": "What is shared of each project on its own.",
+                },
+                "proposed": {
+                    "type": "array",
+                    "items": _object({"id": _STRING, "state": _STRING, "text": _STRING}, "id", "state", "text"),
+                    "description": "What became of them: candidate (waits for the user), shared, declined, …",
+                },
+            },
+            *("joined", "team", "problem", "shared", "received", "candidates", "projects", "proposed"),
+        ),
+        is_read_only=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""The six MCP tools: each calls one application service and returns a value with a readable text.
+"""The seven MCP tools: each calls one application service and returns a value with a readable text.
 
 A model writes the arguments and may copy them from untrusted text, so they are treated as data: `endpoint` validates
 them against the schema, and here they are only passed as parameters. An error is a `FilrougeError` with a remedy.
@@ -34,6 +34,7 @@ from filrouge.search.models import Hit
 from filrouge.search.service import Question, recall, search_turns
 from filrouge.server.responses import await_future, in_thread, run_recall
 from filrouge.server.routes.memories import action_json
+from filrouge.team import service as team
 
 #: Characters of an item in a list, and of an item that is read alone.
 MAX_LISTED_CHARACTERS: Final = 500
@@ -243,6 +244,35 @@ async def memory_context(parts: Parts, caller: Caller, arguments: Arguments) -> 
     return ToolResult(value=value, text=context.block.text or "Nothing in memory bears on this prompt.")
 
 
+async def memory_team(parts: Parts, _: Caller, arguments: Arguments) -> ToolResult:
+    """Return the state of the team; with ids, propose to share these memories, which the user has to confirm."""
+
+    def run() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        given: list[str] = arguments.get("propose", [])
+        ids = parts.readers.here(lambda tx: [resolve_id(tx, id_, ("memory",)) for id_ in given])
+        proposed = team.propose(parts, ids) if ids else []
+        return team.status(parts), proposed
+
+    status, proposed = await in_thread(run)
+    value = {
+        "joined": status["joined"],
+        "team": quote(status.get("team", ""), _MAX_NAME_CHARACTERS),
+        "problem": quote(status.get("problem", ""), _MAX_REASON_CHARACTERS),
+        "shared": status.get("shared", 0),
+        "received": status.get("received", 0),
+        "candidates": status.get("candidates", 0),
+        "projects": [
+            {"name": quote(project["name"], _MAX_NAME_CHARACTERS), "policy": project["policy"]}
+            for project in status.get("projects", [])
+        ],
+        "proposed": [
+            {"id": memory["id"], "state": memory["state"], "text": quote(memory["text"], MAX_LISTED_CHARACTERS)}
+            for memory in proposed
+        ],
+    }
+    return ToolResult(value=value, text=render_block(_team_lines(value)))
+
+
 Tool = Callable[[Parts, Caller, Arguments], Awaitable[ToolResult]]
 BY_NAME: Final[Mapping[str, Tool]] = {
     "memory_search": memory_search,
@@ -251,6 +281,7 @@ BY_NAME: Final[Mapping[str, Tool]] = {
     "memory_update": memory_update,
     "memory_forget": memory_forget,
     "memory_context": memory_context,
+    "memory_team": memory_team,
 }
 
 
@@ -310,3 +341,20 @@ def _render_bin(value: dict[str, Any], to_bin: list[ResultItem], not_binned: lis
         lines += ["Kept: only the user can bin rules and pinned memories (`filrouge bin ID`):"]
         lines += [render_item(item) for item in value["kept"]]
     return render_block(lines)
+
+
+def _team_lines(value: Mapping[str, Any]) -> list[str]:
+    if not value["joined"]:
+        return ["The user belongs to no team; they join one with `filrouge team join`."]
+    if value["proposed"]:
+        said = (
+            "Nothing was sent. What is a candidate waits for the user, who sees it with `filrouge team list` and shares"
+            " it with `filrouge team share ID`. What they declined before stays declined:"
+        )
+        return [said, *(f"- [{memory['id']}, {memory['state']}] {memory['text']}" for memory in value["proposed"])]
+    counts = (
+        f"The team {value['team']}: {value['shared']} memories shared, {value['received']} received from colleagues,"
+        f" {value['candidates']} waiting for the user (`filrouge team list`)."
+    )
+    problem = [f"The last exchange failed: {value['problem']}"] if value["problem"] else []
+    return [counts, *problem, *(f"- {project['name']}: {project['policy']}" for project in value["projects"])]

@@ -24,7 +24,7 @@ from datetime import date, datetime
 from functools import wraps
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote, urlencode
 
 from filrouge._version import __version__
@@ -52,6 +52,8 @@ from filrouge.sdk.values import (
     Remembered,
     Rule,
     Superseded,
+    Team,
+    TeamMemory,
     Thread,
     Timeline,
     Topic,
@@ -60,6 +62,9 @@ from filrouge.sdk.values import (
     read_all,
 )
 from filrouge.threads.models import Timeframe
+
+if TYPE_CHECKING:  # the values of a hub take a fifth of a second to import
+    from filrouge.team.models import Policy, SharedState
 
 # The transports of the SDK: HTTP to the daemon of a home, and HTTP to a remote daemon.
 #
@@ -595,6 +600,25 @@ class Lists(Client):
         query = {"limit": limit, "agent_id": agent_id, "user_id": user_id, "language": language}
         return read(Timeline, await self._request("GET", "/api/memory/timeline", query=query, timeout=timeout))
 
+    async def team(self, *, timeout: float | None = None) -> Team:
+        """Return the team of this home: what is shared of each project, and how the exchange with its hub goes."""
+        return read(Team, await self._request("GET", "/api/team", timeout=timeout))
+
+    async def team_memories(
+        self, state: SharedState = "candidate", *, timeout: float | None = None
+    ) -> list[TeamMemory]:
+        """List memories on their way to the team, at most 200, the oldest change first.
+
+        Args:
+            state: `candidate` (waits for the user), `queued` (for the hub), `shared`, `leaving` (to be removed there),
+                `withdrawn` (removed), `declined` (by the user), or `refused` (cannot be shared).
+
+        Raises:
+            NotFound: this home belongs to no team.
+        """
+        answer = await self._request("GET", "/api/team/memories", query={"state": state}, timeout=timeout)
+        return read_all(TeamMemory, answer)
+
     async def settings(
         self, changes: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
@@ -897,6 +921,48 @@ class Changes(Client):
             Action, await self._request("DELETE", path_with_id("/api/memory/rules/{}", rule_id), timeout=timeout)
         )
 
+    async def share(self, memory_ids: Sequence[str], *, timeout: float | None = None) -> list[TeamMemory]:
+        """Share memories with the team, whatever the policy of their project says; return what becomes of each.
+
+        Args:
+            memory_ids: 1 to 500 ids.
+
+        Raises:
+            NotFound: this home belongs to no team, or no memory has one of these ids.
+            BadInput: a memory cannot be shared, so none is; the message says why.
+        """
+        body = {"ids": list(memory_ids)}
+        return read_all(TeamMemory, await self._request("POST", "/api/team/share", body, timeout=timeout))
+
+    async def unshare(self, memory_ids: Sequence[str], *, timeout: float | None = None) -> list[TeamMemory]:
+        """Take memories back for good, or decline those that wait. Colleagues lose them, and they stay here.
+
+        Args:
+            memory_ids: 1 to 500 ids.
+
+        Raises:
+            NotFound: this home belongs to no team, or no memory has one of these ids.
+        """
+        body = {"ids": list(memory_ids)}
+        return read_all(TeamMemory, await self._request("POST", "/api/team/unshare", body, timeout=timeout))
+
+    async def share_project(
+        self, project: str, policy: Policy, *, with_evidence: bool | None = None, timeout: float | None = None
+    ) -> Team:
+        """Say what is shared of a project from now on, and of what is known of it already.
+
+        Args:
+            project: the id, an alias or the short name of a known project.
+            policy: `off`; `ask`: each memory waits for the user; `rules-and-decisions`; or `all-memories`.
+            with_evidence: also share the quotes that prove memories; None = as before.
+
+        Raises:
+            NotFound: this home belongs to no team, or no project has this name.
+            BadInput: the project has no remote, by which the team could know it.
+        """
+        body = {"project": project, "policy": policy, "with_evidence": with_evidence}
+        return read(Team, await self._request("PUT", "/api/team/policy", body, timeout=timeout))
+
 
 def _fact_path(key: str) -> str:
     """Return the path of a fact; a key may contain any character, slashes included."""
@@ -1073,6 +1139,9 @@ class BlockingMemory:
     add_rule = _blocking(Memory.add_rule)
     change_rule = _blocking(Memory.change_rule)
     remove_rule = _blocking(Memory.remove_rule)
+    share = _blocking(Memory.share)
+    unshare = _blocking(Memory.unshare)
+    share_project = _blocking(Memory.share_project)
     search = _blocking(Memory.search)
     recall = _blocking(Memory.recall)
     context = _blocking(Memory.context)
@@ -1085,6 +1154,8 @@ class BlockingMemory:
     thread = _blocking(Memory.thread)
     topics = _blocking(Memory.topics)
     timeline = _blocking(Memory.timeline)
+    team = _blocking(Memory.team)
+    team_memories = _blocking(Memory.team_memories)
     settings = _blocking(Memory.settings)
     status = _blocking(Memory.status)
     health = _blocking(Memory.health)

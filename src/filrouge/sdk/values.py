@@ -350,6 +350,73 @@ class Timeline(Answered):
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TeamProject(Answered):
+    """What is shared of a project.
+
+    Attributes:
+        project: the project's id.
+        address: its normalised remote, by which the team knows it.
+        policy: off, ask, rules-and-decisions or all-memories.
+        with_evidence: whether the quotes that prove memories are shared too.
+    """
+
+    project: str
+    name: str
+    address: str
+    policy: str
+    with_evidence: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Team(Answered):
+    """The team of a home; without one, `joined` is False and everything else empty.
+
+    Attributes:
+        team, member, device: the names of the team, of the user in it, and of this home among its devices.
+        url: where the hub answers.
+        synchronised_at: the end of the last complete exchange since the daemon's start.
+        problem: why the last exchange failed; empty if it did not.
+        projects: the projects that the team can know, those with a remote.
+        shared, received: number of memories that the hub has from here, and of colleagues' memories here.
+        queued, candidates, refused: number of memories to be sent or removed there, that wait for the user, and that
+            cannot be shared.
+    """
+
+    joined: bool
+    team: str = ""
+    member: str = ""
+    url: str = ""
+    device: str = ""
+    joined_at: datetime | None = None
+    synchronised_at: datetime | None = None
+    problem: str = ""
+    projects: tuple[TeamProject, ...] = ()
+    shared: int = 0
+    queued: int = 0
+    candidates: int = 0
+    refused: int = 0
+    received: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TeamMemory(Answered):
+    """A memory on its way to the team.
+
+    Attributes:
+        state: candidate, queued, shared, leaving, withdrawn, declined or refused.
+        reason: why it is in that state, for a person; may be empty.
+        project: the project's name.
+    """
+
+    id: str
+    state: str
+    reason: str
+    kind: str
+    text: str
+    project: str
+
+
 # Reading values from JSON: each field by its annotation.
 #
 # A field that a newer daemon added stays in `raw`; a field with a default may be missing from an older daemon's reply.

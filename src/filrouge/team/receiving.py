@@ -202,7 +202,7 @@ def _store(
         case Update(old_ids=(against, *_), reason=reason) | Conflict(existing_id=against, reason=reason):
             return _store_against(parts, tx, statement, origin, reason, store.get(against))
         case _:
-            action = store.add(statement, origin, "shared by a colleague")
+            action = store.add(statement, origin, f"{arrival.change.author_name} shares it with the team")
             return "held", action.memory_id, action
 
 

@@ -35,6 +35,7 @@ _TIMEOUT: Final = 30.0
 #: Memories that one request may share, or take back.
 MAX_CHOSEN: Final = 500
 _LISTED: Final = 200
+_PROPOSED: Final = "an agent proposes it"
 
 # The task.
 
@@ -218,9 +219,14 @@ def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence
         before = _policy_of(tx, names)
         evidence = before.with_evidence if with_evidence is None else with_evidence
         team.put_policy(replace(before, policy=chosen, with_evidence=evidence))
-        waiting = team.shared(team.memories_of(before.project)).values()
-        team.drop_shared([shared.memory for shared in waiting if shared.state == "candidate"])
-        sharing.consider(parts, tx, team.memories_of(before.project))
+        ids = team.memories_of(before.project)
+        known = team.shared(ids)
+        team.drop_shared([id_ for id_, shared in known.items() if shared.state == "candidate"])
+        sent = {id_ for id_, shared in known.items() if shared.state == "shared"}
+        # Those that the hub has are sent again only if their quotes go with them now, or no longer do.
+        sharing.consider(
+            parts, tx, ids if evidence != before.with_evidence else [id_ for id_ in ids if id_ not in sent]
+        )
 
     parts.writer.run(write)
     return status(parts)
@@ -247,31 +253,63 @@ def share(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     _membership(parts)
 
     def write(tx: Tx) -> None:
-        team, policies = Team(tx), Team(tx).policies()
-        before = team.shared(memory_ids)
-        for id_ in dict.fromkeys(memory_ids):
-            memory = parts.memories(tx).get(id_)
-            reason = sharing.why_not(memory, policies.get(memory.scope.project or ""))
-            if not reason and not sharing.is_live(memory):
-                reason = "it no longer holds" if memory.state != "live" else "it is switched off"
-            if not reason and team.received_as([id_]):
-                reason = "a colleague shares it already"
-            if not reason and id_ in before and before[id_].state in ("leaving", "withdrawn"):
-                reason = "it was taken back, which is for good; state it anew to share it"
-            if reason:
-                raise BadInput(f"Memory {id_} is not shared: {reason}.", remedy=f"See `filrouge why {id_}`.")
-            team.put_shared(
-                replace(before.get(id_) or Shared(memory=id_, state="queued"), state="queued"), parts.clock.now()
-            )
+        team = Team(tx)
+        for shared in _sharable(parts, tx, memory_ids):
+            team.put_shared(replace(shared, state="queued", reason=""), parts.clock.now())
 
     parts.writer.run(write)
     return chosen(parts, memory_ids)
 
 
+def propose(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Have memories wait until the user shares or declines them; return what becomes of each.
+
+    An agent may do this and no more: it repeats what it reads, and sharing sends memories to other people. A memory
+    that the user declined stays so, and one that is shared already too.
+
+    Raises:
+        NotFound: this home has no team, or no memory has one of these ids.
+        BadInput: a memory cannot be shared; the message says why. None is proposed then.
+    """
+    _membership(parts)
+
+    def write(tx: Tx) -> None:
+        team = Team(tx)
+        for shared in _sharable(parts, tx, memory_ids):
+            if not team.shared([shared.memory]):
+                team.put_shared(replace(shared, state="candidate", reason=_PROPOSED), parts.clock.now())
+
+    parts.writer.run(write)
+    return chosen(parts, memory_ids)
+
+
+def _sharable(parts: Parts, tx: Tx, memory_ids: Sequence[str]) -> list[Shared]:
+    """Return what is known of these memories on their way to the team, after a check that each can be shared.
+
+    Raises:
+        NotFound: no memory has one of these ids.
+        BadInput: a memory cannot be shared; the message says why.
+    """
+    team, policies = Team(tx), Team(tx).policies()
+    before = team.shared(memory_ids)
+    for id_ in dict.fromkeys(memory_ids):
+        memory = parts.memories(tx).get(id_)
+        reason = sharing.why_not(memory, policies.get(memory.scope.project or ""))
+        if not reason and not sharing.is_live(memory):
+            reason = "it no longer holds" if memory.state != "live" else "it is switched off"
+        if not reason and team.received_as([id_]):
+            reason = "a colleague shares it already"
+        if not reason and id_ in before and before[id_].state in ("leaving", "withdrawn"):
+            reason = "it was taken back, which is for good; state it anew to share it"
+        if reason:
+            raise BadInput(f"Memory {id_} is not shared: {reason}.", remedy=f"See `filrouge why {id_}`.")
+    return [before.get(id_) or Shared(memory=id_, state="candidate") for id_ in dict.fromkeys(memory_ids)]
+
+
 def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     """Take these memories back: the hub and the devices of colleagues erase them, and here they stay.
 
-    One that was not sent yet is declined. None of them is shared again unless the user says so.
+    That is for good. One that was not sent yet is declined, and shared only if the user says so.
 
     Raises:
         NotFound: this home has no team, or no memory has one of these ids.

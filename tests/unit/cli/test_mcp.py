@@ -224,6 +224,7 @@ def test_a_missing_daemon_is_started_and_the_first_call_waits_for_it(tmp_path: P
         ("memory_add", {"text": "The tide turns at six."}, 3),
         ("memory_update", {"id": "a", "text": "The tide turns at seven."}, 1),
         ("memory_forget", {"id": "a", "token": "b"}, 1),
+        ("memory_team", {"propose": ["a"]}, 3),
     ],
 )
 def test_a_call_whose_answer_is_lost_is_repeated_only_where_that_does_no_harm(

@@ -293,6 +293,9 @@ REFUSED: list[tuple[Callable[[Memory], Awaitable[Any]], type[FilrougeError], str
         "since has no time zone: 2026-05-01 00:00:00.",
     ),
     (lambda memory: memory.history("../facts"), BadInput, "This is not an id: '../facts'."),
+    (lambda memory: memory.team_memories(), NotFound, "This home belongs to no team."),
+    (lambda memory: memory.share(["01k0"]), NotFound, "This home belongs to no team."),
+    (lambda memory: memory.share_project("shop", "ask"), NotFound, "This home belongs to no team."),
     (lambda memory: memory.remember("  "), BadInput, "There is nothing to remember: the text is empty."),
     (lambda memory: memory.settings({"colour": "red"}), BadConfig, "There is no setting 'colour' (request)."),
 ]

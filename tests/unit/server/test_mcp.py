@@ -1,4 +1,4 @@
-"""The six tools over MCP: by the official client and raw messages, in every edition, against hostile arguments."""
+"""The seven tools over MCP: by the official client and raw messages, in every edition, against hostile arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from filrouge.mcp.offered import (
     STATELESS_EDITIONS,
     TOOLS,
 )
+from filrouge.team import service as team
 from filrouge.testing import idle
+from tests.support import small_hub
 from tests.support.mcp import call, initialize, posted, request
 from tests.support.tiers import examples
 
@@ -145,9 +147,9 @@ def test_tools_answer_alike_in_every_edition(api: Api, edition: str) -> None:
     assert id_ in [one["id"] for one in found]
 
 
-def test_there_are_six_tools_and_each_says_what_it_does_to_memory() -> None:
+def test_there_are_seven_tools_and_each_says_what_it_does_to_memory() -> None:
     hints = {tool["name"]: tool["annotations"] for tool in TOOLS}
-    assert len(TOOLS) == 6
+    assert len(TOOLS) == 7
     assert [name for name, said in hints.items() if said["readOnlyHint"]] == [
         "memory_search", "memory_get", "memory_context",
     ]  # fmt: skip
@@ -223,6 +225,40 @@ def test_rules_and_pinned_memories_stay_whoever_asks(api: Api) -> None:
         assert used(api, "memory_forget", id=id_)["token"] == ""
 
 
+def test_what_an_agent_proposes_for_the_team_waits_until_the_user_shares_it(api: Api) -> None:
+    one, other = added(api, "The tide table is printed in March."), added(api, "The quay has two cranes.")
+    assert used(api, "memory_team")["joined"] is False
+    assert "filrouge team join" in used(api, "memory_team", propose=[one])
+    with small_hub.served() as hub:
+        team.join(api.parts, hub, small_hub.TOKEN)
+        answer = used(api, "memory_team", propose=[one[:20], other])
+        assert [memory["state"] for memory in answer["proposed"]] == ["candidate", "candidate"]
+        assert (answer["candidates"], answer["team"]) == (2, "acme")
+        team.unshare(api.parts, [other])
+        team.synchronise(api.parts)
+        assert [(memory["id"], memory["reason"]) for memory in api.get("/api/team/memories")] == [
+            (one, "an agent proposes it")
+        ]
+        # Whatever the user decided stays, however often an agent proposes it.
+        team.share(api.parts, [one])
+        team.synchronise(api.parts)
+        again = used(api, "memory_team", propose=[one, other])["proposed"]
+        assert [memory["state"] for memory in again] == ["shared", "declined"]
+        team.unshare(api.parts, [one])
+        team.synchronise(api.parts)
+        assert "it was taken back" in used(api, "memory_team", propose=[one])
+        assert used(api, "memory_team")["shared"] == 0
+
+
+def test_what_is_about_the_user_is_not_proposed(api: Api) -> None:
+    [told] = api.remember("I prefer short commit messages.")
+    with small_hub.served() as hub:
+        team.join(api.parts, hub, small_hub.TOKEN)
+        assert "about you, not about a project" in used(api, "memory_team", propose=[told["id"]])
+        assert used(api, "memory_team", propose=["nope"]).startswith("There is no memory 'nope'.")
+        assert used(api, "memory_team")["candidates"] == 0
+
+
 def test_search_puts_what_is_known_of_the_project_at_hand_first(api: Api) -> None:
     meta = {PROJECT_META: ["origin:forge.example/ana/quay"]}
     added(api, "The crane stands at berth 4711.")
@@ -261,7 +297,7 @@ _VALUES = st.recursive(
     max_leaves=5,
 )
 _ARGUMENTS = st.dictionaries(
-    st.sampled_from(["query", "mode", "limit", "project", "id", "text", "topic", "token", "prompt"])
+    st.sampled_from(["query", "mode", "limit", "project", "id", "text", "topic", "token", "prompt", "propose"])
     | st.text(max_size=8),
     _VALUES,
     max_size=5,

@@ -23,7 +23,7 @@ from filrouge.cli.client import SHORT_SECONDS, ask, names_of_project
 from filrouge.cli.commands.health import threads_line
 from filrouge.cli.output import Json, Project
 from filrouge.core.choices import check_choice, closest_first, did_you_mean, join_with_or
-from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable
+from filrouge.core.errors import BadConfig, BadInput, DaemonUnavailable, FilrougeError
 from filrouge.core.paths import home
 from filrouge.daemon import client
 from filrouge.hosts import hook_input
@@ -146,6 +146,7 @@ def status(json: Json = False) -> None:
     rows |= _lost_rows()
     if found.get("to_review"):
         rows["Review"] = f"{found['to_review']} waiting (filrouge review)"
+    rows |= _team_rows()
     if found.get("embedding_notice"):
         rows["Embedding"] += f" ({found['embedding_notice']})"
     waiting: list[dict[str, str]] = found.get("waiting_folders", [])
@@ -156,6 +157,22 @@ def status(json: Json = False) -> None:
             for folder in waiting
         )
     output.box("Filrouge", rows)
+
+
+def _team_rows() -> dict[str, str]:
+    """Return a row about the team; empty if there is none."""
+    try:
+        team = ask("GET", "/api/team", start=False, timeout=SHORT_SECONDS)
+    except FilrougeError:  # a daemon of an older version has no teams
+        return {}
+    if not team["joined"]:
+        return {}
+    state = f"{team['shared']} shared, {team['received']} received"
+    if team["candidates"]:
+        state += f", {team['candidates']} waiting for you (filrouge team list)"
+    return {
+        "Team": f"{team['team']}: {'the last exchange failed (filrouge team status)' if team['problem'] else state}"
+    }
 
 
 def _lost_rows() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -15,23 +16,29 @@ from filrouge.core.errors import BadInput
 team_app = typer.Typer(help="Share memories with a team, through its hub.", no_args_is_help=True)
 _PATH: Final = "/api/team"
 _SECONDS: Final = 120.0
-_POLICIES: Final = "off, ask, rules-and-decisions or all-memories"
+_POLICIES: Final = "off, ask (each memory waits for you), rules-and-decisions or all-memories"
 
 
 @team_app.command()
 def join(
     url: Annotated[str, typer.Argument(help="Where the hub answers.")],
     token: Annotated[
-        str, typer.Option(envvar="FILROUGE_HUB_TOKEN", help="Your token; without it you are asked.", show_default=False)
+        str,
+        typer.Option(
+            envvar="FILROUGE_HUB_TOKEN",
+            help="Your token; without it you are asked, or it is read from stdin.",
+            show_default=False,
+        ),
     ] = "",
     device: Annotated[str, typer.Option(help="A name for this machine; without it, its host name.")] = "",
     json: Json = False,
 ) -> None:
     """Join a team. Nothing is shared before you say what: see `filrouge team share`."""
-    secret = token or str(typer.prompt("Token", hide_input=True, err=True))
+    secret = token or (output.prompt_secret("Token") if sys.stdin.isatty() else sys.stdin.readline().strip())
     found = ask("POST", f"{_PATH}/join", {"url": url, "token": secret, "device": device}, timeout=_SECONDS)
     line = (
-        f"You are {found['member']} in the team {found['team']}. Nothing is shared yet: `filrouge team share --help`."
+        f"You are {found['member']} in the team {found['team']}. Nothing is shared before you say so; in a project:"
+        " `filrouge team share --policy ask`."
     )
     output.answer(found, line, json=json)
 
@@ -42,10 +49,11 @@ def leave(
 ) -> None:
     """Leave the team: what colleagues shared is erased here, what you shared stays with them."""
     question = "Leave the team, and erase here what colleagues shared?"
-    if not output.consent(question, yes=yes, json=json):
+    if not output.consent(question, yes=yes, json=json, has_dry_run=False):
         return
     found = ask("POST", f"{_PATH}/leave", timeout=_SECONDS)
-    line = f"You left the team {found['left']}; {found['erased']} memories of colleagues were erased here."
+    erased = "1 memory of a colleague was" if found["erased"] == 1 else f"{found['erased']} memories of colleagues were"
+    line = f"You left the team {found['left']}; {erased} erased here."
     output.answer(found, line, json=json)
 
 
@@ -64,7 +72,7 @@ def sync(json: Json = False) -> None:
 @team_app.command()
 def share(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Memories to share.")] = None,
-    policy: Annotated[str, typer.Option(help=f"What is shared of a project: {_POLICIES}.")] = "",
+    policy: Annotated[str, typer.Option(help=f"What is shared of a project on its own: {_POLICIES}.")] = "",
     project: Annotated[str, typer.Option(help="The project of the policy; without it, the one you are in.")] = "",
     evidence: Annotated[
         bool | None, typer.Option("--evidence/--no-evidence", help="Also share the quotes that prove memories.")
@@ -77,13 +85,14 @@ def share(
     if ids:
         _show_memories(ask("POST", f"{_PATH}/share", {"ids": ids}, timeout=_SECONDS), json=json)
         return
-    body = {"project": names_of_project(project or "."), "policy": policy, "with_evidence": evidence}
-    _show(ask("PUT", f"{_PATH}/policy", body, timeout=_SECONDS), json=json)
+    names = names_of_project(project or ".")
+    body = {"project": names, "policy": policy, "with_evidence": evidence}
+    _show_policy(ask("PUT", f"{_PATH}/policy", body, timeout=_SECONDS), names, json=json)
 
 
 @team_app.command()
 def unshare(ids: Annotated[list[str], typer.Argument(metavar="ID...")], json: Json = False) -> None:
-    """Take memories back, or decline those that wait: colleagues lose them, you keep them."""
+    """Take memories back for good, or decline those that wait: colleagues lose them, you keep them."""
     _show_memories(ask("POST", f"{_PATH}/unshare", {"ids": ids}, timeout=_SECONDS), json=json)
 
 
@@ -106,18 +115,14 @@ def _show(found: Mapping[str, Any], *, json: bool) -> None:
         output.say("This home belongs to no team. Join one with `filrouge team join URL`.")
         return
     lines = [f"{found['member']} of the team {found['team']}, on {found['device']}, through {found['url']}."]
-    lines += [f"{found['shared']} memories shared, {found['received']} received from colleagues."]
-    waiting = [f"{found[name]} {what}" for name, what in _WAITING.items() if found[name]]
-    lines += [f"{', '.join(waiting)}."] if waiting else []
+    lines += [f"Memories: {found['shared']} shared, {found['received']} received from colleagues{_waiting(found)}."]
     if found["problem"]:
         lines.append(f"The last exchange failed: {found['problem']}")
     elif found["synchronised_at"]:
         lines.append(f"Last exchange: {format_time(found['synchronised_at'])}.")
-    output.say_lines("\n".join(lines))
-    rows = [
-        (one["name"], one["policy"] + (" with evidence" if one["with_evidence"] else ""), one["address"])
-        for one in found["projects"]
-    ]
+    for line in lines:
+        output.say(line)
+    rows = [(one["name"], _policy(one), one["address"]) for one in found["projects"]]
     if rows:
         output.table(("project", "shared", "known to the team as"), rows)
 
@@ -129,15 +134,34 @@ _WAITING: Final = {
 }
 
 
-def _show_memories(found: Sequence[Mapping[str, Any]], *, json: bool) -> None:
+def _waiting(found: Mapping[str, Any]) -> str:
+    return "".join(f", {found[name]} {what}" for name, what in _WAITING.items() if found[name])
+
+
+def _policy(project: Mapping[str, Any]) -> str:
+    return project["policy"] + (" with evidence" if project["with_evidence"] else "")
+
+
+def _show_policy(found: Mapping[str, Any], names: Sequence[str], *, json: bool) -> None:
     if json:
         output.show_json(found)
         return
-    if not found:
-        output.say("None.")
-    for one in found:
-        reason = f" ({one['reason']})" if one["reason"] else ""
-        output.say(f"{one['id']}  {one['state']}{reason}  {one['project']}  {one['kind']}: {one['text']}")
+    for project in found["projects"]:
+        if {project["project"], project["name"], f"origin:{project['address']}"} & set(names):
+            output.say(f"{project['name']} ({project['address']}): {_policy(project)}.")
+    if waiting := _waiting(found).removeprefix(", "):
+        output.say(f"Of all projects: {waiting}.")
+    if found["shared"]:
+        output.say("What was shared before stays shared until you take it back: `filrouge team unshare ID`.")
+
+
+def _show_memories(found: Sequence[Mapping[str, Any]], *, json: bool) -> None:
+    output.show_list(found, ("id", "state", "kind", "project", "memory"), _row, json=json, empty="There are none.")
+
+
+def _row(memory: Mapping[str, Any]) -> tuple[str, ...]:
+    reason = f": {memory['reason']}" if memory["reason"] else ""
+    return memory["id"], f"{memory['state']}{reason}", memory["kind"], memory["project"] or "-", memory["text"]
 
 
 def register(app: typer.Typer) -> None:

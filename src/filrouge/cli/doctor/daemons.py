@@ -34,7 +34,7 @@ from filrouge.cli.doctor.scene import (
 )
 from filrouge.core.choices import PROJECT_KEY, unknown_keys, unknown_variables
 from filrouge.core.clock import from_text
-from filrouge.core.errors import BadConfig, DaemonUnavailable, NotFound
+from filrouge.core.errors import BadConfig, DaemonUnavailable, HubUnavailable, NotFound
 from filrouge.core.network import is_loopback
 from filrouge.core.paths import (
     CONFIG,
@@ -45,7 +45,9 @@ from filrouge.core.paths import (
     REFUSED,
     RUNTIME,
     SPOOL,
+    TEAM_TOKEN,
     find_project_file,
+    load_secret,
     socket_path,
 )
 from filrouge.core.settings import allowed_in_project_file, from_environment, resolve
@@ -55,8 +57,10 @@ from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_l
 from filrouge.daemon.starting import is_locked
 from filrouge.hosts import hook_input
 from filrouge.hosts import project as projects
+from filrouge.hub.client import HubClient
 from filrouge.runtime.jobs import Jobs
 from filrouge.runtime.repository import Token, Tokens
+from filrouge.team.repository import Team
 
 CHECKS: Final = CheckList()
 check: Final = CHECKS.check
@@ -307,6 +311,23 @@ def _elsewhere(scene: Scene) -> CheckResult:
         remedy = f"On its machine run `filrouge token create --scope write`, and set {client.API_KEY} to it."
         return fail(f"the daemon elsewhere rejects {client.API_KEY}", remedy)
     return ok("the daemon elsewhere answers")
+
+
+@check("Team", "daemon")
+def _team(scene: Scene) -> CheckResult:
+    with scene.reading() as tx:
+        membership = Team(tx).membership()
+    if membership is None:
+        return ok("this home belongs to no team")
+    token = load_secret(scene.home, TEAM_TOKEN)
+    if not token:
+        remedy = f"Join again: `filrouge team leave`, then `filrouge team join {shlex.quote(membership.url)}`."
+        return fail(f"the token for the hub of the team {membership.name} is missing, so nothing is exchanged", remedy)
+    try:
+        HubClient(membership.url, token, timeout=ASK_SECONDS).status()
+    except HubUnavailable as error:
+        return warn(f"{error.message.rstrip('.')}; what is to be shared waits", error.remedy)
+    return ok(f"the hub of the team {membership.name} answers")
 
 
 @check("Log", "daemon")

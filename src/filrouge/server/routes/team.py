@@ -8,13 +8,14 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from filrouge.server.admission import requires
+from filrouge.server.middleware import MemoryId
 from filrouge.server.responses import Answer, Body, in_thread, parts_of, response_model
 from filrouge.team import service
 from filrouge.team.models import Policy, SharedState
 
 router = APIRouter(tags=["team"])
 _PATH = "/api/team"
-Ids = Annotated[list[str], Field(min_length=1, max_length=service.MAX_CHOSEN, description="Ids of memories.")]
+Ids = Annotated[list[MemoryId], Field(min_length=1, max_length=service.MAX_CHOSEN, description="Ids of memories.")]
 
 
 class TeamProject(Answer):
@@ -67,8 +68,8 @@ class LeftAnswer(Answer):
 class JoinTeam(Body):
     """The hub to join, with a member's token."""
 
-    url: str = Field(max_length=500)
-    token: str = Field(max_length=500)
+    url: str = Field(max_length=500, description="Where the hub answers.")
+    token: str = Field(max_length=500, description="The secret of a member's token.")
     device: str = Field("", max_length=100, description="A name for this machine; empty = its host name.")
 
 
@@ -76,8 +77,10 @@ class PolicyBody(Body):
     """What is shared of a project from now on."""
 
     project: str | list[str] = Field(description="A project: its id, alias or short name, or several aliases.")
-    policy: str
-    with_evidence: bool | None = Field(None, description="None = as before.")
+    policy: str = Field(description="off, ask, rules-and-decisions or all-memories.")
+    with_evidence: bool | None = Field(
+        None, description="Whether the quotes that prove memories are shared too; null = as before."
+    )
 
 
 class Chosen(Body):
@@ -142,7 +145,7 @@ async def team_share(body: Chosen, request: Request) -> list[dict[str, Any]]:
 @router.post(f"{_PATH}/unshare", responses=response_model(list[TeamMemory]))
 @requires("admin")
 async def team_unshare(body: Chosen, request: Request) -> list[dict[str, Any]]:
-    """Take memories back, or decline those that wait: they are not shared again unless the user says so."""
+    """Take memories back for good, or decline those that wait: colleagues lose them, and they stay here."""
     parts = parts_of(request)
     return await in_thread(lambda: service.unshare(parts, body.ids))
 

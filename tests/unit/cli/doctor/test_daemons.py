@@ -14,11 +14,14 @@ from threading import Thread
 
 from filrouge._version import __version__
 from filrouge.core.clock import SystemClock
-from filrouge.core.paths import FAILURE, LOCK, LOG, REFUSED, RUNTIME, socket_path
+from filrouge.core.paths import FAILURE, LOCK, LOG, REFUSED, RUNTIME, TEAM_TOKEN, socket_path, store_secret
 from filrouge.daemon.process import LOG_BYTES
 from filrouge.runtime.repository import Token, Tokens, TokenScope
 from filrouge.runtime.sqlite import Database
 from filrouge.server.listening import Listening
+from filrouge.team import service as team
+from filrouge.testing import running
+from tests.support import small_hub
 from tests.unit.server.conftest import serving
 
 from .patient import Patient, mode_of, saw
@@ -214,3 +217,16 @@ def test_a_token_that_nobody_uses_and_that_never_expires_is_named(patient: Patie
 def test_a_token_that_may_do_everything_is_noted(patient: Patient) -> None:
     token(patient, days=1, scope="admin")
     saw(patient.finding("Tokens"), "note", "1 tokens may do everything", "filrouge token list")
+
+
+def test_a_team_whose_hub_is_away_or_refuses_or_whose_token_is_gone_is_named(patient: Patient) -> None:
+    assert patient.finding("Team").cause == "this home belongs to no team"
+    with small_hub.served() as hub:
+        with running(patient.home) as parts:
+            team.join(parts, hub, small_hub.TOKEN, device_name="laptop")
+        assert patient.finding("Team").cause == "the hub of the team acme answers"
+        store_secret(patient.home, TEAM_TOKEN, "frh_revoked")
+        saw(patient.finding("Team"), "fail", "not valid", "Ask for another")
+    saw(patient.finding("Team"), "warn", "does not answer; what is to be shared waits", "Check the address")
+    patient.path(TEAM_TOKEN).unlink()
+    saw(patient.finding("Team"), "fail", "the token for the hub of the team acme is missing", f"team join {hub}")
