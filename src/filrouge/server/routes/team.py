@@ -54,6 +54,7 @@ class TeamMemory(Answer):
     reason: str
     kind: str
     text: str
+    language: str
     project: str
 
 
