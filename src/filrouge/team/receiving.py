@@ -30,7 +30,7 @@ from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
 from filrouge.search.vector_search import VectorSearch
-from filrouge.team.models import Membership, ProjectPolicy, Received, ReceivedState
+from filrouge.team.models import Membership, ProjectPolicy, Received, ReceivedState, channel_of
 from filrouge.team.repository import Team
 
 #: Changes that are applied in one transaction, so that a prompt's write does not wait long.
@@ -220,7 +220,7 @@ def _statement(arrival: _Arrival) -> Statement:
 
 def _origin(arrival: _Arrival, *, is_own: bool) -> Origin:
     """Return where a version comes from: the user's own, from another device, keeps its agent and its trust."""
-    channel = arrival.content.host or "unknown" if is_own else f"{arrival.change.author_name} (team)"
+    channel = arrival.content.host or "unknown" if is_own else channel_of(arrival.change.author_name)
     return Origin(
         scope=Scope(project=arrival.project, channel=channel),
         trust=TRUST_PROMPT if is_own else TRUST_AGENT,
