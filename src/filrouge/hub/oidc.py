@@ -50,7 +50,8 @@ _MAX_TEXT_CHARS: Final = 500
 _MAX_AUDIENCES: Final = 20
 #: Leaves room for the number that tells members of one name apart.
 _MAX_NAME_CHARS: Final = 90
-_MIN_RSA_BITS: Final = 2048
+#: As long as the modulus of an RSA key of 2,048 bits in base64.
+_WEAKEST_MODULUS: Final = "x" * 342
 _MAX_KEYS: Final = 100
 _LEEWAY_SECONDS: Final = 60
 _BETWEEN_FETCHES: Final = timedelta(minutes=1)
@@ -325,7 +326,7 @@ async def _fetch_keys(issuer: str) -> tuple[jwk.Key, ...]:
         discovered = await _fetch_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
         if discovered["issuer"] != issuer:
             raise ValueError("the discovery document is another issuer's")
-        address = _checked_url(discovered["jwks_uri"])
+        address = _checked_url(str(discovered["jwks_uri"]))
         if is_loopback(address) and not is_loopback(issuer):
             raise ValueError("an issuer elsewhere has no keys on this machine")
         keys = _usable_keys((await _fetch_json(address))["keys"])
@@ -354,18 +355,19 @@ def _checked_url(address: str) -> str:
     return address
 
 
-def _usable_keys(documents: Sequence[dict[str, Any]]) -> tuple[jwk.Key, ...]:
+def _usable_keys(documents: Sequence[Any]) -> tuple[jwk.Key, ...]:
     """Return the keys that may sign; others that an issuer publishes are left out."""
     found = list[jwk.Key]()
     for document in documents[:_MAX_KEYS]:
-        if document.get("kty") not in ALGORITHMS.values() or document.get("use", "sig") != "sig":
-            continue
         try:
-            key = jwk.import_key(document)
-        except (JoseError, ValueError, TypeError):
+            if (
+                document["kty"] in ALGORITHMS.values()
+                and document.get("use", "sig") == "sig"
+                and len(document.get("n", _WEAKEST_MODULUS)) >= len(_WEAKEST_MODULUS)
+            ):
+                found.append(jwk.import_key(document))
+        except (JoseError, LookupError, TypeError, ValueError):
             continue
-        if not isinstance(key, jwk.RSAKey) or key.raw_value.key_size >= _MIN_RSA_BITS:
-            found.append(key)
     return tuple(found)
 
 

@@ -17,11 +17,11 @@ ALTER TABLE hub.members ADD COLUMN issuer text, ADD COLUMN subject text;
 CREATE UNIQUE INDEX members_by_subject ON hub.members (tenant, issuer, subject) WHERE subject IS NOT NULL;
 
 -- Raises `invalid_authorization_specification` if the secret is wrong.
-CREATE FUNCTION hub.require_oidc_secret(secret text) RETURNS void
+CREATE FUNCTION hub.require_oidc_secret(given text) RETURNS void
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$
 BEGIN
-  IF NOT EXISTS (SELECT 1 FROM hub.installation WHERE oidc_hash = sha256(convert_to(secret, 'UTF8'))) THEN
+  IF NOT EXISTS (SELECT 1 FROM hub.installation WHERE oidc_hash = sha256(convert_to(given, 'UTF8'))) THEN
     RAISE EXCEPTION 'wrong secret' USING ERRCODE = 'invalid_authorization_specification';
   END IF;
 END $$;
