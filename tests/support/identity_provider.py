@@ -57,14 +57,13 @@ class Provider:
         algorithm: str = "ES256",
         **claims: Any,
     ) -> str:
-        """Sign a token that is valid but for what is given; a claim of None is left out."""
+        """Sign a token that is valid but for what is given; a header or a claim of None is left out."""
         key, now = key or self.keys[0], int(self.clock.now().timestamp())
         told = {"iss": self.issuer, "aud": "hub", "sub": "u-1", "exp": now + 300, "email": "ben@acme.org"} | claims
         head = {"alg": algorithm, "kid": key.kid} | (header or {})
+        head, told = ({name: value for name, value in part.items() if value is not None} for part in (head, told))
         registry = JWSRegistry({name: HeaderParameter("", lambda _: None) for name in head}, [algorithm])
-        return jwt.encode(
-            head, {name: value for name, value in told.items() if value is not None}, key, registry=registry
-        )
+        return jwt.encode(head, told, key, registry=registry)
 
 
 @contextmanager
