@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +112,14 @@ def test_a_valid_token_makes_a_member_at_first_sight_and_finds_them_again(
         actions = connection.execute("SELECT action FROM hub.journal WHERE tenant = %s", [acme.tenant]).fetchall()
         assert [row["action"] for row in actions] == ["member_join"]
         assert journal.verify(connection, acme.tenant).sound
+
+
+def test_a_person_whose_first_requests_come_at_once_is_one_member(acme: Team) -> None:
+    token = acme.provider.token()
+    acme.enter(acme.provider.token(sub="u-2", email="ana@acme.org"))
+    with ThreadPoolExecutor(6) as pool:
+        found = set(pool.map(lambda _: acme.enter(token)[1], range(12)))
+    assert found == {"ben@acme.org"}
 
 
 def test_what_a_member_may_do_comes_from_the_token_or_from_the_operator(acme: Team) -> None:
