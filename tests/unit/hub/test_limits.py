@@ -128,13 +128,15 @@ def test_a_quota_refuses_each_memory_that_does_not_fit_and_forgetting_frees_it(h
     # A new version of a memory takes no room, and one that ends gives it back.
     ended = first.model_copy(update={"version": 2, "state": "ended"})
     assert outcomes(hub, ana, ended, third, version("Four.")) == ["accepted", "accepted", "refused"]
+    assert outcomes(hub, ana, first.model_copy(update={"version": 3})) == ["refused"]
     with hub.database.session(ana) as session:
         service.forget(session, CLOCK, [first.memory, second.memory])
     assert outcomes(hub, ana, version("Five."), version("Six.")) == ["accepted", "refused"]
     assert outcomes(hub, other, *[version() for _ in range(3)]) == ["accepted"] * 3
     # Where a limit is set below what is stored already, what is there can still change and end.
     limit(hub, ana, memories=1)
-    assert outcomes(hub, ana, third.model_copy(update={"version": 2, "state": "ended"})) == ["accepted"]
+    changes = [third.model_copy(update={"version": 2}), third.model_copy(update={"version": 3, "state": "ended"})]
+    assert outcomes(hub, ana, *changes) == ["accepted"] * 2
 
 
 def test_a_quota_of_bytes_counts_all_versions_until_they_are_forgotten(hub: Hub) -> None:
