@@ -96,6 +96,8 @@ class HubDatabase:
             while True:
                 with connection.transaction():
                     session = enter(connection)
+                    if session.has_joined:
+                        continue
                     if self._request_limit.take(session.identity.tenant):
                         yield session
                         return

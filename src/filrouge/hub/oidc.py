@@ -161,8 +161,8 @@ class IdentityProviders:
             raise _wrong_secret() from error
         if row is None:
             raise _refused("no team has its issuer and audience, or its member was removed")
-        session = Session(identity=identity_of(row), connection=connection)
-        if row["is_new"]:
+        session = Session(identity=identity_of(row), connection=connection, has_joined=row["is_new"])
+        if session.has_joined:
             journal.append(session, self._clock, action="member_join", subject=session.identity.member, payload={})
         return session
 

@@ -18,10 +18,15 @@ Connection = psycopg.Connection[DictRow]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """A transaction that sees the rows of one tenant."""
+    """A transaction that sees the rows of one tenant.
+
+    Attributes:
+        has_joined: the transaction made its member, so it ends before any work: the journal is locked until then.
+    """
 
     identity: Identity
     connection: Connection
+    has_joined: bool = False
 
     def require(self, scope: Scope) -> None:
         """Check that the token has a scope.
