@@ -178,8 +178,8 @@ def add_tenant(connection: Connection, clock: Clock, name: str, admin: str) -> N
         return create_token(connection, clock, tenant=tenant, member=member, name="first", scopes=SCOPES)
 
 
-def audit(connection: Connection, name: str) -> JournalReport:
-    """Verify the journal of the tenant with this name.
+def tenant_named(connection: Connection, name: str) -> str:
+    """Return the id of the tenant with this name.
 
     Raises:
         NotFound: there is no such tenant.
@@ -188,9 +188,21 @@ def audit(connection: Connection, name: str) -> JournalReport:
     with translated():
         _require_schema(connection)
         row = connection.execute("SELECT tenant FROM hub.tenants WHERE name = %s", [name]).fetchone()
-        if row is None:
-            raise NotFound(f"There is no team {name}.", remedy="List them with `filrouge hub tenant list`.")
-        return journal.verify(connection, row["tenant"])
+    if row is None:
+        raise NotFound(f"There is no team {name}.", remedy="List them with `filrouge hub tenant list`.")
+    return str(row["tenant"])
+
+
+def audit(connection: Connection, name: str) -> JournalReport:
+    """Verify the journal of the tenant with this name.
+
+    Raises:
+        NotFound: there is no such tenant.
+        StoreError: the database has no hub.
+    """
+    tenant = tenant_named(connection, name)
+    with translated():
+        return journal.verify(connection, tenant)
 
 
 def _require_schema(connection: Connection) -> None:

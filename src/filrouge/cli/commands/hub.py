@@ -148,7 +148,7 @@ def tenant_oidc(
         raise BadInput("Issuer and audience are needed.", remedy="Give --issuer and --audience, or --off.")
     secret = ""
     with schema.connect(database) as connection:
-        tenant = _tenant(connection, team)
+        tenant = schema.tenant_named(connection, team)
         if off:
             oidc.switch_off(connection, tenant)
         else:
@@ -176,7 +176,7 @@ def tenant_limit(
     from filrouge.hub.limits import set_limits
 
     with schema.connect(database) as connection:
-        tenant = _tenant(connection, team)
+        tenant = schema.tenant_named(connection, team)
         found = set_limits(connection, tenant, requests=requests, versions=versions, memories=memories, bytes=bytes_)
     rates = f"{team}: {found['requests']} requests and {found['versions']} pushed versions a minute."
     stored = f"{found['stored_memories']} of {found['memories']} memories"
