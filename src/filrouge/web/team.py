@@ -54,6 +54,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "it no longer holds": _("It no longer holds."),
     "it is switched off": _("It is switched off."),
     "a colleague shares it already": _("A colleague shares it already."),
+    "it was taken back": _("It was taken back, which is for good. State it anew to share it."),
 }
 
 
