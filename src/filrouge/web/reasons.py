@@ -37,6 +37,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "repaired after damage": _("It was repaired after damage."),
     "shared by a colleague": _("A colleague shared it."),
     "a colleague replaced it": _("A colleague replaced it."),
+    "the team kept another correction": _("The team kept another correction."),
 }
 
 #: What a reason says of a colleague, whose name it begins with.

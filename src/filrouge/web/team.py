@@ -54,6 +54,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "it no longer holds": _("It no longer holds."),
     "it is switched off": _("It is switched off."),
     "a colleague shares it already": _("A colleague shares it already."),
+    "it was taken back": _("It was taken back, which is for good. State it anew to share it."),
 }
 
 
@@ -100,7 +101,8 @@ async def team_join(visit: Visit) -> Next:
         team = await visit.api.send("POST", f"{_API}/join", body)
     except ApiProblem as problem:
         detail = in_plain_words(visit, problem.detail, _PROBLEMS)
-        raise ApiProblem(problem.status, detail, problem.remedy if detail == problem.detail else "") from problem
+        remedy = problem.remedy if detail == problem.detail else visit.text("Check the address and the token.")
+        raise ApiProblem(problem.status, detail, remedy) from problem
     text = visit.text(
         "You are %(member)s in the team %(team)s. Nothing is shared yet.", member=team["member"], team=team["team"]
     )

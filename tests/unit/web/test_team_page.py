@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,7 @@ def test_a_failed_exchange_says_why_in_the_visitors_language(site: Site) -> None
 def test_a_policy_is_changed_in_place_and_counts_what_it_sends(site: Site) -> None:
     join(site)
     remember(site, PORT, PRICES)
-    form = {"project": SHOP[0], "back": "/dashboard/team"}
+    form: dict[str, Any] = {"project": SHOP[0], "back": "/dashboard/team"}
     shown = site.follow(site.send("/team/policy", policy="all-memories", with_evidence="on", **form))
     assert "shop: all memories are shared. 2 memories go to the team." in shown
     [project] = site.api.get("/api/team")["projects"]
