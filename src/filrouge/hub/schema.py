@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput, StoreError, WrongEngine
+from filrouge.hub import search
 from filrouge.hub.database import Connection, translated
 from filrouge.hub.models import SCOPES
 from filrouge.hub.tokens import NewToken, checked_name, create_token
@@ -54,6 +55,8 @@ def connect(url: str) -> Connection:
 def init(connection: Connection, *, role: str = SERVING_ROLE) -> Installation:
     """Create the serving role and the schema, and bring an older schema up to date. Repeating it changes nothing.
 
+    Memories whose words another version of the analyser made, or none, are analysed.
+
     Raises:
         BadInput: the name of the role is invalid.
         WrongEngine: the server is too old, or the schema is newer than this program.
@@ -81,6 +84,8 @@ def init(connection: Connection, *, role: str = SERVING_ROLE) -> Installation:
             connection.execute(
                 "INSERT INTO hub.installation (secret, schema) VALUES (%s, %s)", [secrets.token_bytes(32), len(steps)]
             )
+    with translated():
+        search.analyse_all(connection)
     return Installation(role=role, password=password, applied=tuple(name for name, _ in steps[found:]))
 
 
