@@ -22,7 +22,8 @@ from filrouge.runtime.repository import hash_secret
 Connection = psycopg.Connection[DictRow]
 
 #: A writer that hangs would hold back all changes, so the server ends transactions that wait, and slow statements.
-_OPTIONS: Final = "-c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s"
+#: Compiling a query (`jit`) takes longer than any of them.
+_OPTIONS: Final = "-c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s -c jit=off"
 _POOL_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 5
 #: Errors that the next try may not have.

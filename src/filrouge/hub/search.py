@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import combinations
@@ -51,10 +51,7 @@ MAX_RESULTS: Final = 50
 _RANKED: Final = 50
 #: Memories that BM25 scores.
 _MAX_SCORED: Final = 500
-#: About how many memories a question may read to find those. Reading one took 7 µs where the table did not fit into
-#: the server's memory.
-_MAX_READ: Final = 5_000
-#: Words beyond the budget from which pairs are formed: two frequent words are rare together.
+#: Words beyond `max_read` from which pairs are formed: two frequent words are rare together.
 _PAIRED: Final = 3
 #: A tsvector stores positions up to this one.
 _MAX_TOKENS: Final = 16_383
@@ -64,16 +61,21 @@ _INDEXED_DIMENSIONS: Final = (384, 768, 1024, 1536, 3072)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VectorOptions:
-    """How vectors are searched.
+class SearchOptions:
+    """How much a search reads, and from where on it uses which index.
 
     Attributes:
+        max_read: about how many memories a question reads by their words. Reading one took 7 µs where the table did
+            not fit into the server's memory.
         exact_below: up to this many memories that pass the filters, vectors are compared one by one.
+        visit: to visit a vector by HNSW takes as long as to compare this many one by one.
         breadth: how many candidates HNSW keeps while it searches; more find better and take longer.
         max_scanned: how many vectors HNSW may visit for a filter before it gives up.
     """
 
+    max_read: int = 3_000
     exact_below: int = 20_000
+    visit: int = 10
     breadth: int = 200
     max_scanned: int = 20_000
 
@@ -132,9 +134,7 @@ def space_of_tenant(session: Session) -> tuple[str, int]:
 
 def claim_space(session: Session, space: str, dimension: int) -> tuple[str, int]:
     """Make a space the tenant's if it has none yet; return the tenant's space and dimension."""
-    session.connection.execute(
-        "UPDATE hub.tenants SET space = %s, dimension = %s WHERE space = ''", [space, dimension]
-    )
+    session.connection.execute("UPDATE hub.tenants SET space = %s, dimension = %s WHERE space = ''", [space, dimension])
     return space_of_tenant(session)
 
 
@@ -167,7 +167,7 @@ def search(
     clock: Clock,
     question: Question,
     asked: QuestionVector | None = None,
-    options: VectorOptions | None = None,
+    options: SearchOptions | None = None,
 ) -> Ranking:
     """Rank the live memories of the tenant for a question, best first.
 
@@ -181,16 +181,16 @@ def search(
         Forbidden: the token may not read.
     """
     session.require("read")
-    return _Search(session, clock, question, asked, options or VectorOptions()).ranking()
+    return _Search(session, clock, question, asked, options or SearchOptions()).ranking()
 
 
 class _Search:
     """One question within one transaction."""
 
     def __init__(
-        self, session: Session, clock: Clock, question: Question, asked: QuestionVector | None, options: VectorOptions
+        self, session: Session, clock: Clock, question: Question, asked: QuestionVector | None, options: SearchOptions
     ) -> None:
-        self._connection = session.connection
+        self._connection, self._tenant = session.connection, session.identity.tenant
         self._question, self._asked, self._options = question, asked, options
         self._words = _bridging().words(question.query)
         self._filters = _filters(question, clock.now()) | {"authors": self._authors()}
@@ -205,7 +205,9 @@ class _Search:
         candidates = self._candidates({**lexical, **dict.fromkeys(nearest)}, lexical)
         weighted = WeightedQuestion(self._words.meant, self._frequencies, self._total)
         measured = self._asked is not None and self._asked.space.is_measured
-        return rank(self._question.query, weighted, candidates, by_meaning=measured).top(self._question.limit)
+        ranking = rank(self._question.query, weighted, candidates, by_meaning=measured)
+        # The nearest of few memories may have nothing in common with the question.
+        return replace(ranking, hits=tuple(hit for hit in ranking.hits if hit.score > 0)).top(self._question.limit)
 
     @property
     def _forms(self) -> list[str]:
@@ -224,9 +226,9 @@ class _Search:
     def _counts(self) -> tuple[int, dict[str, int]]:
         """Return the number of the tenant's memories, and in how many each word occurs."""
         rows = self._connection.execute(
-            "SELECT word, memories FROM unnest(%s::text[]) AS word"
-            " JOIN hub.word_counts ON key = hub.word_key(tenant, word)",
-            [["", *self._forms]],
+            "SELECT word, memories FROM unnest(%(words)s::text[]) AS word"
+            " JOIN hub.word_counts ON key = hub.word_key(%(tenant)s, word)",
+            {"words": ["", *self._forms], "tenant": self._tenant},
         )
         counts = {row["word"]: row["memories"] for row in rows}
         return counts.pop("", 0), counts
@@ -246,55 +248,40 @@ class _Search:
 
     def _by_words(self) -> dict[str, float]:
         """Return the best memories by BM25 with their scores."""
-        probes = self._probes()
-        if not probes or not self._passing:
+        if not self._frequencies or not self._passing:
             return {}
+        is_narrow = self._passing <= self._options.max_read
+        probes = [(form, self._weight(form)) for form in self._frequencies] if is_narrow else self._probes()
+        source = sql.SQL(_NARROW).format(self._condition) if is_narrow else sql.SQL(_WIDE)
         rows = self._connection.execute(
-            """
-            SELECT memory, counted.length, counted.counts
-            FROM hub.match_words(%(probes)s, %(weights)s, %(projects)s, %(kinds)s, %(authors)s, %(since)s, %(until)s,
-                                 %(lasting)s, %(cap)s, %(top)s) AS matched (memory)
-            JOIN hub.versions USING (memory)
-            CROSS JOIN LATERAL (
-              SELECT sum(cardinality(positions)) AS length,
-                jsonb_object_agg(lexeme, cardinality(positions)) FILTER (WHERE lexeme = ANY (%(forms)s)) AS counts
-              FROM unnest(words)
-            ) AS counted
-            WHERE is_latest AND state = 'live' AND counted.counts IS NOT NULL
-            """,
+            sql.SQL(_SCORED).format(source),
             self._filters
             | {
                 "probes": [probe for probe, _ in probes],
                 "weights": [weight for _, weight in probes],
-                "forms": self._forms,
-                "cap": _MAX_READ,
+                "any": " | ".join(f"'{form}'" for form in self._frequencies),
+                "forms": list(self._frequencies),
+                "cap": max(self._options.max_read, _MAX_SCORED),
                 "top": _MAX_SCORED,
             },
             prepare=False,
         ).fetchall()
-        if not rows:
-            return {}
         counts = {row["memory"]: row["counts"] for row in rows}
         lengths = {row["memory"]: float(row["length"]) for row in rows}
-        mean = sum(lengths.values()) / len(lengths)
+        mean = sum(lengths.values()) / len(lengths) if lengths else 0.0
         collection = CollectionStatistics(rows=self._total, mean=mean, frequencies=self._frequencies)
         scores = bm25_of_counts(self._words.searched, counts, lengths, collection, BACKEND_OKAPI)
         return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:_RANKED])
 
     def _probes(self) -> list[tuple[str, float]]:
-        """Return the words to read memories by, with their weights: the rarest ones, then pairs of others.
-
-        A filter leaves a share of each word's memories to read.
-        """
-        share = self._passing / self._total if self._total else 0.0
+        """Return the words to read memories by, with their weights: the rarest ones, then pairs of others."""
         rarest = sorted(self._frequencies, key=lambda form: (self._frequencies[form], form))
-        probes, read = list[tuple[str, float]](), 0.0
+        probes, read = list[tuple[str, float]](), 0
         for position, form in enumerate(rarest):
-            read += self._frequencies[form] * share
-            if probes and read > _MAX_READ:
+            read += self._frequencies[form]
+            if probes and read > self._options.max_read:
                 others = rarest[position : position + _PAIRED]
-                probes += [(f"{one} {other}", self._weight(one, other)) for one, other in combinations(others, 2)]
-                break
+                return probes + [(f"{one} {other}", self._weight(one, other)) for one, other in combinations(others, 2)]
             probes.append((form, self._weight(form)))
         return probes
 
@@ -314,9 +301,9 @@ class _Search:
         return self._nearest_exactly(dimension)
 
     def _uses_index(self, dimension: int) -> bool:
-        """Return True if HNSW would visit fewer vectors than pass the filters.
+        """Return True if HNSW is faster than to compare all vectors that pass the filters.
 
-        Its graph has the vectors of all tenants, so it visits as many for one that passes as its share says.
+        Its graph has the vectors of all tenants. For one that passes, it visits as many as their share says.
         """
         if self._passing <= self._options.exact_below or dimension not in _INDEXED_DIMENSIONS:
             return False
@@ -324,7 +311,7 @@ class _Search:
             "SELECT reltuples FROM pg_class WHERE oid = %s::regclass", [f"hub.versions_by_vector_{dimension}"]
         ).fetchone()
         indexed = max(row["reltuples"] if row else 0, self._passing)
-        return _RANKED * indexed / self._passing <= self._options.max_scanned
+        return _RANKED * indexed / self._passing * self._options.visit <= self._passing
 
     def _nearest_by_index(self, dimension: int) -> list[str]:
         # The settings end with the transaction; they take no parameters.
@@ -399,15 +386,39 @@ def _forms_of(words: QuestionWords) -> list[str]:
     return list(dict.fromkeys(form for forms in words.searched for form in forms))
 
 
-# Filters.
+# Statements.
 
+#: All memories that pass, where they are few.
+_NARROW: Final[LiteralString] = """
+SELECT memory FROM hub.versions WHERE {} AND words @@ %(any)s::tsquery
+ORDER BY (SELECT sum(weight) FROM unnest(%(probes)s::text[], %(weights)s::float8[]) AS probe (word, weight)
+          WHERE word = ANY (tsvector_to_array(words))) DESC, memory LIMIT %(top)s
+"""
+#: The memories of the rarest words.
+_WIDE: Final[LiteralString] = """
+SELECT memory FROM hub.match_words(%(probes)s, %(weights)s, %(projects)s, %(kinds)s, %(authors)s, %(since)s, %(until)s,
+                                   %(lasting)s, %(cap)s, %(top)s) AS memory
+"""
+#: What BM25 needs of them: how often each word of the question occurs, and the number of tokens.
+_SCORED: Final[LiteralString] = """
+WITH matched AS MATERIALIZED ({})
+SELECT memory, counted.length, counted.counts
+FROM matched JOIN hub.versions USING (memory)
+CROSS JOIN LATERAL (
+  SELECT sum(cardinality(positions)) AS length,
+    jsonb_object_agg(lexeme, cardinality(positions)) FILTER (WHERE lexeme = ANY (%(forms)s)) AS counts
+  FROM unnest(words)
+) AS counted
+WHERE is_latest AND state = 'live' AND counted.counts IS NOT NULL
+"""
 #: Columns of a memory, joined with its author.
-MEMORY_COLUMNS: Final[LiteralString] = (
+MEMORY_COLUMNS: Final = sql.SQL(
     "versions.memory, author, members.name AS author_name, project, kind, text, confidence, language, valid_from,"
     " valid_to, received_at"
 )
 #: That nothing replaced a memory of `hub.versions` by the time `at`.
-IN_FORCE: Final[LiteralString] = """
+IN_FORCE: Final = sql.SQL(
+    """
 is_latest AND state = 'live'
 AND NOT EXISTS (
   SELECT 1 FROM hub.versions AS newer
@@ -418,12 +429,15 @@ AND NOT EXISTS (
   WHERE settled_at IS NOT NULL AND ((keep = 'first' AND conflicts.second = versions.memory)
                                     OR (keep = 'second' AND conflicts.first = versions.memory)))
 """
-_CANDIDATES: Final[LiteralString] = f"""
-SELECT {MEMORY_COLUMNS}, vector <=> %(vector)s::halfvec AS distance,
+)
+_CANDIDATES: Final = sql.SQL(
+    """
+SELECT {}, vector <=> %(vector)s::halfvec AS distance,
   ARRAY(SELECT lexeme FROM unnest(words) WHERE lexeme = ANY (%(forms)s)) AS tokens
 FROM hub.versions JOIN hub.members ON members.tenant = versions.tenant AND member = author
-WHERE versions.memory = ANY (%(found)s) AND {IN_FORCE}
+WHERE versions.memory = ANY (%(found)s) AND {}
 """
+).format(MEMORY_COLUMNS, IN_FORCE)
 _CONDITIONS: Final[Mapping[str, LiteralString]] = {
     "projects": "project = ANY (%(projects)s)",
     "kinds": "kind = ANY (%(kinds)s)",
@@ -451,7 +465,7 @@ def _filters(question: Question, now: datetime) -> dict[str, Any]:
 
 def _condition(filters: Mapping[str, Any]) -> sql.Composed:
     """Return the condition on a row of `hub.versions`. Only filters that are set are in it, so that the plan fits."""
-    conditions: Sequence[sql.SQL] = [
+    conditions = [
         sql.SQL("is_latest AND state = 'live'"),
         *(sql.SQL(text) for name, text in _CONDITIONS.items() if filters[name] is not None),
     ]
