@@ -38,7 +38,7 @@ ORDER BY members.name, valid_from, versions.memory LIMIT %(limit)s
 class ContextRequest(Value):
     """What a block is for."""
 
-    project: Annotated[str, Field(min_length=1, max_length=500, description="The project's normalised remote.")]
+    project: Annotated[search.Name, Field(min_length=1, description="The project's normalised remote.")]
     prompt: Annotated[str, Field(max_length=MAX_TEXT_CHARS, description="Empty = the rules alone.")] = ""
     budget: Annotated[int, Field(ge=200, le=MAX_BYTES, description="Maximum characters of the block.")] = 4000
     language: Annotated[Language, Field(description="Of headings and dates.")] = "en"

@@ -80,13 +80,17 @@ class SearchOptions:
     max_scanned: int = 20_000
 
 
+Name = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
+"""The name of a project or a member; PostgreSQL stores no NUL."""
+
+
 class Question(Value):
     """A question of an agent, and the filters that a memory must pass; an empty filter passes all."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS)]
-    projects: Annotated[tuple[str, ...], Field(max_length=50)] = ()
+    projects: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
     kinds: Annotated[tuple[SharedKind, ...], Field(max_length=10)] = ()
-    author: Annotated[str, Field(max_length=100, description="The name of a member, or their id.")] = ""
+    author: Annotated[Name, Field(description="The name of a member, or their id.")] = ""
     since: Annotated[AwareDatetime | None, Field(description="Said at this time or later.")] = None
     until: Annotated[AwareDatetime | None, Field(description="Said before this time.")] = None
     as_of: Annotated[AwareDatetime | None, Field(description="Valid at this time; none = now.")] = None

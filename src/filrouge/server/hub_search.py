@@ -1,4 +1,4 @@
-"""Search and context for agents without a daemon: `/hub/v1/search` and `/hub/v1/context`.
+"""Search and context for agents without a daemon: `/hub/v1/search`, `/hub/v1/context`, and both as MCP at `/mcp`.
 
 The hub embeds a question if its embedder makes vectors of the tenant's space; otherwise words alone are searched. It
 embeds between two transactions: a model may take seconds to load, and a connection would wait for it.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from filrouge.context.block import Block
 from filrouge.core.clock import Clock
@@ -29,6 +31,7 @@ from filrouge.server.hub_session import clock_of, run
 Run = Callable[[Callable[[Session], Any]], Any]
 """Runs work in a transaction of the member who asks."""
 _BY_WORDS: Final = "Searched by words alone: the hub cannot embed a question for this team."
+_MCP: Final = "filrouge.mcp.hub"
 router = APIRouter()
 
 
@@ -135,3 +138,17 @@ def search_memories(body: Question, request: Request) -> SearchAnswer:
 def get_context(body: ContextRequest, request: Request) -> ContextAnswer:
     """Return the rules of a project and the memories that a prompt needs, as one block of quoted text."""
     return searcher_of(request).context(body)
+
+
+@router.post("/mcp", include_in_schema=False)
+async def mcp(request: Request) -> Response:
+    """Answer one MCP message. The SDK is imported at the first one, for its users only."""
+    await run_in_threadpool(run, request, _space_to_read)  # a token that may not read gets no answer at all
+    module: Any = await run_in_threadpool(import_module, _MCP)
+    return await module.respond(request)
+
+
+@router.api_route("/mcp", methods=["GET", "DELETE"], include_in_schema=False)
+async def no_stream() -> Response:
+    """Refuse GET and DELETE, because there is no stream to read and no session to end."""
+    return Response(status_code=405, headers={"Allow": "POST"})
