@@ -50,7 +50,7 @@ MAX_RESULTS: Final = 50
 #: Memories of each kind of search that are ranked together.
 _RANKED: Final = 50
 #: Memories that BM25 scores.
-_MAX_SCORED: Final = 500
+_MAX_SCORED: Final = 200
 #: Words beyond `max_read` from which pairs are formed: two frequent words are rare together.
 _PAIRED: Final = 3
 #: A tsvector stores positions up to this one.
@@ -230,8 +230,9 @@ class _Search:
     def _counts(self) -> tuple[int, dict[str, int]]:
         """Return the number of the tenant's memories, and in how many each word occurs."""
         rows = self._connection.execute(
-            "SELECT word, memories FROM unnest(%(words)s::text[]) AS word"
-            " JOIN hub.word_counts ON key = hub.word_key(%(tenant)s, word)",
+            # One look-up for each word; as a join, it may read all counts of the tenant.
+            "SELECT word, memories FROM unnest(%(words)s::text[]) AS word CROSS JOIN LATERAL ("
+            " SELECT memories FROM hub.word_counts WHERE key = hub.word_key(%(tenant)s, word) OFFSET 0) AS counted",
             {"words": ["", *self._forms], "tenant": self._tenant},
         )
         counts = {row["word"]: row["memories"] for row in rows}
@@ -405,15 +406,14 @@ SELECT memory FROM hub.match_words(%(probes)s, %(weights)s, %(projects)s, %(kind
 """
 #: What BM25 needs of them: how often each word of the question occurs, and the number of tokens.
 _SCORED: Final[LiteralString] = """
-WITH matched AS MATERIALIZED ({})
 SELECT memory, counted.length, counted.counts
-FROM matched JOIN hub.versions USING (memory)
+FROM hub.versions
 CROSS JOIN LATERAL (
   SELECT sum(cardinality(positions)) AS length,
     jsonb_object_agg(lexeme, cardinality(positions)) FILTER (WHERE lexeme = ANY (%(forms)s)) AS counts
   FROM unnest(words)
 ) AS counted
-WHERE is_latest AND state = 'live' AND counted.counts IS NOT NULL
+WHERE memory = ANY (ARRAY({})) AND is_latest AND state = 'live' AND counted.counts IS NOT NULL
 """
 #: Columns of a memory, joined with its author.
 MEMORY_COLUMNS: Final = sql.SQL(
