@@ -49,8 +49,6 @@ MAX_QUERY_CHARS: Final = 2000
 MAX_RESULTS: Final = 50
 #: Memories of each kind of search that are ranked together.
 _RANKED: Final = 50
-#: Memories that BM25 scores.
-_MAX_SCORED: Final = 200
 #: Words beyond `max_read` from which pairs are formed: two frequent words are rare together.
 _PAIRED: Final = 3
 #: A tsvector stores positions up to this one.
@@ -67,6 +65,7 @@ class SearchOptions:
     Attributes:
         max_read: about how many memories a question reads by their words. Reading one took 7 µs where the table did
             not fit into the server's memory.
+        max_scored: how many of them BM25 scores.
         exact_below: up to this many memories that pass the filters, vectors are compared one by one.
         visit: to visit a vector by HNSW takes as long as to compare this many one by one.
         breadth: how many candidates HNSW keeps while it searches; more find better and take longer.
@@ -74,9 +73,10 @@ class SearchOptions:
     """
 
     max_read: int = 3_000
+    max_scored: int = 200
     exact_below: int = 20_000
     visit: int = 10
-    breadth: int = 200
+    breadth: int = 500
     max_scanned: int = 20_000
 
 
@@ -266,8 +266,8 @@ class _Search:
                 "weights": [weight for _, weight in probes],
                 "any": " | ".join(f"'{form}'" for form in self._frequencies),
                 "forms": list(self._frequencies),
-                "cap": max(self._options.max_read, _MAX_SCORED),
-                "top": _MAX_SCORED,
+                "cap": max(self._options.max_read, self._options.max_scored),
+                "top": self._options.max_scored,
             },
             prepare=False,
         ).fetchall()

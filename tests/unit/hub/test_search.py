@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_rare_words_decide_and_two_frequent_words_together_are_rare(hub: Hub) ->
     push(hub, ana, *(version(f"The harbour number {n} is open.") for n in range(30)))
     push(hub, ana, *(version(f"A lighthouse number {n} is bright.") for n in range(30)))
     push(hub, ana, version("The harbour lighthouse is closed."), version("The harbour has a kingfisher."))
-    for options in (SearchOptions(), SearchOptions(max_read=5)):
+    for options in (SearchOptions(), SearchOptions(max_read=5, max_scored=5)):
         assert found(hub, ana, "kingfisher harbour", options)[0] == "The harbour has a kingfisher."
         assert found(hub, ana, "harbour lighthouse", options)[0] == "The harbour lighthouse is closed."
 
@@ -223,10 +224,13 @@ def test_the_counts_of_words_follow_every_change_and_keep_nothing_of_what_was_fo
 @pytest.mark.parametrize("max_scanned", [1, 20_000])
 def test_where_the_index_of_vectors_finds_too_few_all_are_compared(hub: Hub, max_scanned: int) -> None:
     [ana] = team(hub, "Ana")
-    embedder = StableHash()
-    push(hub, ana, *(embedded(f"harbour number {n}", embedder) for n in range(150)))
-    push(hub, ana, embedded("harbour library", embedder, project="elsewhere"))
-    asked = QuestionVector(vector=embedder.query("harbour number"), space=embedder.space)
+    noise, axis = np.random.default_rng(1).normal(size=(300, 384)) / 50, np.eye(384)
+    near, far = [axis[0] + one for one in noise], 0.2 * axis[0] + axis[1]
+    space = replace(Topics().space, id="wide", dimension=384)
+    vectors = [encoded_vector(vector.astype(np.float32)) for vector in (*near, far)]
+    memories = [version(f"number {n}", space="wide", vector=vector) for n, vector in enumerate(vectors)]
+    push(hub, ana, *memories[:-1], memories[-1].model_copy(update={"project": "elsewhere"}))
+    asked = QuestionVector(vector=axis[0].astype(np.float32), space=space)
     options = SearchOptions(exact_below=0, visit=0, breadth=10, max_scanned=max_scanned)
     question = Question(query="submarine", projects=("elsewhere",))
     with hub.database.session(ana) as session:
@@ -238,7 +242,7 @@ def test_where_the_index_of_vectors_finds_too_few_all_are_compared(hub: Hub, max
         assert "versions_by_vector_384" in str(plan)
         ranking = search.search(session, CLOCK, question, asked, options)
         everywhere = search.search(session, CLOCK, Question(query="submarine", limit=50), asked, options)
-    assert [hit.text for hit in ranking.hits] == ["harbour library"]
+    assert [hit.text for hit in ranking.hits] == ["number 300"]
     assert len(everywhere.hits) == 50
 
 
