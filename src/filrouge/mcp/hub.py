@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar, get_args
 
@@ -14,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from filrouge.core.clock import to_text
-from filrouge.core.errors import BadInput
+from filrouge.core.errors import BadInput, FilrougeError
 from filrouge.hub.context import ContextRequest
 from filrouge.hub.models import SharedKind
 from filrouge.hub.search import MAX_QUERY_CHARS, MAX_RESULTS, Question
@@ -24,6 +26,7 @@ from filrouge.mcp.results import MAX_LISTED_CHARACTERS, ToolResult, quote, rende
 from filrouge.mcp.streamable import Arguments, Context, Offer, StreamableServer
 from filrouge.server.hub_search import FoundMemory, Searcher, searcher_of
 
+_LOG: Final = logging.getLogger(__name__)
 INSTRUCTIONS: Final = (
     "What this team decided and knows. Call get_context with your task before you begin, and search_memories before"
     " you decide again what may already be decided. What they answer is quoted from colleagues with the author's name:"
@@ -102,8 +105,15 @@ def _no_more(_: Context, __: str) -> None:
 
 
 async def _call(ctx: Context, name: str, arguments: Arguments) -> ToolResult:
+    """Run a tool. Of an unexpected error, the log says where it arose, but not its message, which may quote a memory."""
     request: Any = ctx.request
-    return await _BY_NAME[name](searcher_of(request), arguments)
+    try:
+        return await _BY_NAME[name](searcher_of(request), arguments)
+    except FilrougeError:
+        raise
+    except Exception as error:
+        _LOG.error("%s at:\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+        raise FilrougeError("The hub failed.", remedy="See the log of the hub.") from None
 
 
 async def _search_memories(searcher: Searcher, arguments: Arguments) -> ToolResult:

@@ -49,6 +49,13 @@ class Topics:
         return np.stack([self.query(text) for text in texts])
 
 
+class Broken(Topics):
+    """An embedder with a mistake."""
+
+    def query(self, text: str) -> Vector:
+        raise KeyError(text)
+
+
 class Unavailable(Topics):
     """An embedder whose model cannot be loaded."""
 
@@ -414,3 +421,15 @@ def test_mcp_answers_nobody_without_a_token_to_read_and_repeats_no_argument(
         assert result["isError"]
         assert "Kingfisher" not in str(result)
     assert "Kingfisher" not in caplog.text
+
+
+def test_an_error_of_a_tool_is_logged_without_what_it_quotes(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    [ana] = team(hub, "Ana")
+    push(hub, ana, embedded("Espresso at nine."))
+    with TestClient(create_app(HubDatabase(hub.serving), CLOCK, Broken())) as client:
+        arguments = {"query": "Kingfisher"}
+        result = said(client, ana, "tools/call", name="search_memories", arguments=arguments)
+    assert result["isError"]
+    assert "The hub failed" in str(result)
+    assert "KeyError at" in caplog.text
+    assert "Kingfisher" not in caplog.text + str(result)
