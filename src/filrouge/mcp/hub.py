@@ -105,7 +105,7 @@ def _no_more(_: Context, __: str) -> None:
 
 
 async def _call(ctx: Context, name: str, arguments: Arguments) -> ToolResult:
-    """Run a tool. Of an unexpected error, the log says where it arose, but not its message, which may quote a memory."""
+    """Run a tool; of an unexpected error, log where it arose, but not its message: it may quote a memory."""
     request: Any = ctx.request
     try:
         return await _BY_NAME[name](searcher_of(request), arguments)
