@@ -54,6 +54,7 @@ REACHES_OUT = {
 }  # fmt: skip
 #: Only these name the classes of embedders and indexes; whoever else needs one is given it.
 MAKERS = {
+    "filrouge.hub.search",
     "filrouge.runtime.wiring",
     "filrouge.search.repository",
     "filrouge.maintenance.restore",

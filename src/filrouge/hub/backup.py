@@ -186,7 +186,8 @@ SELECT 'Shared versions' AS what, count(*) AS number
     AND (state = 'forgotten' OR version = (shared ->> 1)::integer))
 UNION ALL SELECT 'Tombstones of forgotten memories', count(*) FROM hub.journal
   WHERE tenant = %(tenant)s AND action = 'forget' AND NOT EXISTS (
-    SELECT 1 FROM hub.versions WHERE versions.tenant = journal.tenant AND memory = journal.subject AND state = 'forgotten')
+    SELECT 1 FROM hub.versions
+    WHERE versions.tenant = journal.tenant AND memory = journal.subject AND state = 'forgotten')
 UNION ALL SELECT 'Members', count(*) FROM hub.journal
   WHERE tenant = %(tenant)s AND action = 'member_invite' AND NOT EXISTS (
     SELECT 1 FROM hub.members WHERE members.tenant = journal.tenant AND member = journal.subject)

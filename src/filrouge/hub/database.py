@@ -22,9 +22,9 @@ from filrouge.hub.oidc import IdentityProviders, is_jwt
 from filrouge.hub.sessions import Connection, Session, enter_with_token
 
 #: A writer that hangs would hold back all changes, so the server ends transactions that wait, and slow statements.
-#: Times are answered in UTC, whatever the server's own zone is.
+#: Times are answered in UTC, whatever the server's own zone is. Compiling a query (`jit`) takes longer than a query.
 _OPTIONS: Final = (
-    "-c timezone=UTC -c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s"
+    "-c timezone=UTC -c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s -c jit=off"
 )
 _POOL_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 5

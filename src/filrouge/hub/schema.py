@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput, NotFound, StoreError, WrongEngine
-from filrouge.hub import journal
+from filrouge.hub import journal, search
 from filrouge.hub.database import Connection, translated
 from filrouge.hub.models import SCOPES, NewToken
 from filrouge.hub.tokens import checked_name, create_token
@@ -56,6 +56,8 @@ def connect(url: str) -> Connection:
 def init(connection: Connection, *, role: str = SERVING_ROLE, new_epoch: bool = False) -> Installation:
     """Create the serving role and the schema, and bring an older schema up to date. Repeating it changes nothing.
 
+    Memories whose words another version of the analyser made, or none, are analysed.
+
     Args:
         new_epoch: begin an epoch, so that devices whose cursors are ahead of this database miss no change. Needed
             after every restore, because only cursors elsewhere may show that the database went back in time.
@@ -85,6 +87,8 @@ def init(connection: Connection, *, role: str = SERVING_ROLE, new_epoch: bool = 
             connection.execute(
                 "INSERT INTO hub.installation (secret, schema) VALUES (%s, %s)", [secrets.token_bytes(32), len(steps)]
             )
+    with translated():
+        search.analyse_all(connection)
     return Installation(role=role, password=password, applied=tuple(name for name, _ in steps[found:]))
 
 

@@ -17,7 +17,7 @@ from pgvector import HalfVector
 
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import Busy, Forbidden, NotFound
-from filrouge.hub import journal
+from filrouge.hub import journal, search
 from filrouge.hub.database import Session
 from filrouge.hub.limits import Quota, spend_versions, stored_bytes
 from filrouge.hub.models import (
@@ -59,8 +59,8 @@ def push(session: Session, clock: Clock, versions: Sequence[Version]) -> list[Pu
     session.require("share")
     _lock_tenant(session)
     spend_versions(session, len(versions))
-    quota = Quota(session)
-    answers = [_store(session, clock, version, quota) for version in versions]
+    quota, space = Quota(session), _space_of(session, versions)
+    answers = [_store(session, clock, version, quota, space) for version in versions]
     accepted = [answer for answer in answers if answer.outcome == "accepted"]
     if accepted:
         quota.save()
@@ -76,7 +76,16 @@ def _lock_tenant(session: Session) -> None:
     )
 
 
-def _store(session: Session, clock: Clock, version: Version, quota: Quota) -> PushAnswer:
+def _space_of(session: Session, versions: Sequence[Version]) -> tuple[str, int]:
+    """Return the tenant's space and dimension; the first vector that a tenant pushes decides them."""
+    for version in versions:
+        vector = decoded_vector(version.vector)
+        if version.space and vector is not None:
+            return search.claim_space(session, version.space, len(vector))
+    return search.space_of_tenant(session)
+
+
+def _store(session: Session, clock: Clock, version: Version, quota: Quota, space: tuple[str, int]) -> PushAnswer:
     def answer(outcome: Outcome, reason: str = "", *, latest: int = 0) -> PushAnswer:
         return PushAnswer(memory=version.memory, version=version.version, outcome=outcome, reason=reason, latest=latest)
 
@@ -104,15 +113,22 @@ def _store(session: Session, clock: Clock, version: Version, quota: Quota) -> Pu
         session.connection.execute(
             "UPDATE hub.versions SET is_latest = false WHERE memory = %s AND is_latest", [version.memory]
         )
-    _insert(session, version)
+    _insert(session, version, space)
     if version.supersedes is not None and version.state == "live":
         _open_conflict(session, clock, version)
     return answer("accepted")
 
 
-def _insert(session: Session, version: Version) -> None:
+def _insert(session: Session, version: Version, space: tuple[str, int]) -> None:
+    """Store a version with its words. A vector of another space than the tenant's is left out: a worker makes one."""
     vector = decoded_vector(version.vector)
+    if vector is not None and (version.space, len(vector)) != space:
+        vector = None
+    is_found = version.state == "live"
     columns = {name: getattr(version, name) for name in _CONTENT} | {
+        "space": "" if vector is None else version.space,
+        "words": search.words_of(version.text) if is_found else None,
+        "analyser": search.analyser().version if is_found else 0,
         "tenant": session.identity.tenant,
         "author": session.identity.member,
         "vector": None if vector is None else HalfVector(vector).to_text(),
@@ -121,10 +137,10 @@ def _insert(session: Session, version: Version) -> None:
     session.connection.execute(
         """
         INSERT INTO hub.versions (tenant, author, memory, version, state, host, project, kind, text, language, evidence,
-                                  confidence, valid_from, valid_to, supersedes, space, vector, digest)
+                                  confidence, valid_from, valid_to, supersedes, space, vector, words, analyser, digest)
         VALUES (%(tenant)s, %(author)s, %(memory)s, %(version)s, %(state)s, %(host)s, %(project)s, %(kind)s, %(text)s,
                 %(language)s, %(evidence)s, %(confidence)s, %(valid_from)s, %(valid_to)s, %(supersedes)s, %(space)s,
-                %(vector)s::halfvec, %(digest)s)
+                %(vector)s::halfvec, %(words)s::tsvector, %(analyser)s, %(digest)s)
         """,
         columns,
     )
@@ -148,7 +164,9 @@ def _open_conflict(session: Session, clock: Clock, version: Version) -> None:
 # Changes.
 
 _VERSIONS: Final = """
-SELECT versions.*, members.name AS author_name FROM hub.versions
+SELECT memory, version, author, members.name AS author_name, state, host, project, kind, text, language, evidence,
+  confidence, valid_from, valid_to, supersedes, space, vector, epoch, xid, seq
+FROM hub.versions
 JOIN hub.members ON members.tenant = versions.tenant AND member = author
 WHERE (epoch, xid, seq) > (%(epoch)s, %(xid)s::text::xid8, %(seq)s)
   AND (epoch < hub.current_epoch() OR xid < %(horizon)s::text::xid8)

@@ -30,7 +30,7 @@ HOSTS: Final = (
 ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*")
 
 
-class _DelegatedResponse(Response):
+class DelegatedResponse(Response):
     """A response that delegates to another ASGI application and replays the request body to it."""
 
     def __init__(self, app: ASGIApp, body: bytes) -> None:
@@ -39,6 +39,8 @@ class _DelegatedResponse(Response):
         self._unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+
         async def replay() -> Message:
             return self._unread.pop() if self._unread else await receive()
 
@@ -49,7 +51,7 @@ class _DelegatedResponse(Response):
 @requires("read")
 async def mcp(request: Request) -> Response:
     """Handle one MCP message and return its answer; a tool that writes needs the `write` scope."""
-    return _DelegatedResponse(await _endpoint(request), await request.body())
+    return DelegatedResponse(await _endpoint(request), await request.body())
 
 
 @router.api_route(PATH, methods=["GET", "DELETE"], include_in_schema=False)
@@ -80,5 +82,5 @@ async def _endpoint(request: Request) -> ASGIApp:
         if getattr(state, "mcp", None) is None:
             hosts = [*HOSTS, *configured_hosts, *(f"{name}:*" for name in configured_hosts)]
             origins = [*ORIGINS, *(f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts)]
-            state.mcp = module.Endpoint(parts_of(request), hosts, origins)
+            state.mcp = module.endpoint(parts_of(request), hosts, origins)
     return cast("ASGIApp", state.mcp)

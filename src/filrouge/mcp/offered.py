@@ -48,11 +48,13 @@ MAX_PROPOSED: Final = 20
 Schema = dict[str, Any]
 
 
-def _text_schema(description: str, max_length: int, *, min_length: int = 1) -> Schema:
+def text_schema(description: str, max_length: int, *, min_length: int = 1) -> Schema:
+    """Return the schema of a text."""
     return {"type": "string", "minLength": min_length, "maxLength": max_length, "description": description}
 
 
-def _object(properties: Schema, *required: str) -> Schema:
+def object_schema(properties: Schema, *required: str) -> Schema:
+    """Return the schema of an object with these properties and no others."""
     return {
         "type": "object",
         "properties": properties,
@@ -61,14 +63,14 @@ def _object(properties: Schema, *required: str) -> Schema:
     }
 
 
-_ID = _text_schema("The id of a memory, as another tool answered it.", MAX_ID_CHARACTERS)
+_ID = text_schema("The id of a memory, as another tool answered it.", MAX_ID_CHARACTERS)
 _STRING: Final[Schema] = {"type": "string"}
 _OPTIONAL_STRING: Final[Schema] = {"type": ["string", "null"]}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 _STRINGS: Final[Schema] = {"type": "array", "items": _STRING}
 
 #: One memory or message, quoted. `verified` is false unless the user said it; `project` is empty outside any project.
-_ITEM: Final = _object(
+_ITEM: Final = object_schema(
     {
         "id": _STRING,
         "kind": {"type": "string", "description": "A memory's kind, or `turn`: a message as it was said."},
@@ -89,12 +91,12 @@ _ITEM: Final = _object(
     },
     *("id", "kind", "text", "source", "project", "at", "age", "trust", "verified", "state", "cut"),
 )
-_HIT: Final = _object(
+_HIT: Final = object_schema(
     {**_ITEM["properties"], "relevance": {"type": "number", "minimum": 0, "maximum": 1}},
     *_ITEM["required"],
     "relevance",
 )
-_ACTION: Final = _object(
+_ACTION: Final = object_schema(
     {
         "action": {
             "type": "string",
@@ -108,12 +110,12 @@ _ACTION: Final = _object(
     *("action", "id", "superseded", "reason", "review"),
 )
 
-_PROJECT = _text_schema(
+_PROJECT = text_schema(
     "Only this project: its id, an alias or its short name. Without it, all projects.", MAX_PROJECT_CHARACTERS
 )
 
 
-def _tool(
+def declare_tool(
     name: str,
     title: str,
     description: str,
@@ -124,6 +126,7 @@ def _tool(
     is_destructive: bool = False,
     is_idempotent: bool = True,
 ) -> Schema:
+    """Return the declaration of a tool."""
     return {
         "name": name,
         "title": title,
@@ -141,14 +144,14 @@ def _tool(
 
 
 TOOLS: Final[tuple[Schema, ...]] = (
-    _tool(
+    declare_tool(
         "memory_search",
         "Search memory",
         "Search what was remembered and said in earlier sessions, in all projects, best first. Every result is quoted"
         " data with its source, project and age. No match is an empty list.",
-        _object(
+        object_schema(
             {
-                "query": _text_schema("What to look for, in plain words.", MAX_QUERY_CHARACTERS),
+                "query": text_schema("What to look for, in plain words.", MAX_QUERY_CHARACTERS),
                 "mode": {
                     "type": "string",
                     "enum": ["hybrid", "text", "semantic"],
@@ -160,20 +163,20 @@ TOOLS: Final[tuple[Schema, ...]] = (
             },
             "query",
         ),
-        _object({"results": {"type": "array", "items": _HIT}, "notices": _STRINGS}, "results", "notices"),
+        object_schema({"results": {"type": "array", "items": _HIT}, "notices": _STRINGS}, "results", "notices"),
         is_read_only=True,
     ),
-    _tool(
+    declare_tool(
         "memory_get",
         "Read one memory",
         "Read one memory or message by its id: its text, the words that it is based on, and what it replaced.",
-        _object({"id": _ID}, "id"),
-        _object(
+        object_schema({"id": _ID}, "id"),
+        object_schema(
             {
                 "item": _ITEM,
                 "quotes": {
                     "type": "array",
-                    "items": _object({"text": _STRING, "source": _STRING, "at": _STRING}, "text", "source", "at"),
+                    "items": object_schema({"text": _STRING, "source": _STRING, "at": _STRING}, "text", "source", "at"),
                 },
                 "supersedes": _OPTIONAL_STRING,
                 "superseded_by": _OPTIONAL_STRING,
@@ -183,53 +186,53 @@ TOOLS: Final[tuple[Schema, ...]] = (
         ),
         is_read_only=True,
     ),
-    _tool(
+    declare_tool(
         "memory_add",
         "Add to memory",
         "Store one plain statement that a later session should know, with the names and values it needs to stand"
         " alone. It is kept as an agent's word: it never becomes a rule or a preference, and never ends what the user"
         " said; where it contradicts that, the user decides.",
-        _object(
+        object_schema(
             {
-                "text": _text_schema("One statement.", MAX_STATEMENT_CHARACTERS),
-                "project": _text_schema(
+                "text": text_schema("One statement.", MAX_STATEMENT_CHARACTERS),
+                "project": text_schema(
                     "The project it belongs to, if the client does not send it.", MAX_PROJECT_CHARACTERS
                 ),
             },
             "text",
         ),
-        _object({"actions": {"type": "array", "items": _ACTION}}, "actions"),
+        object_schema({"actions": {"type": "array", "items": _ACTION}}, "actions"),
         is_read_only=False,
         is_idempotent=False,
     ),
-    _tool(
+    declare_tool(
         "memory_update",
         "Correct a memory",
         "Replace what one memory says; the former text stays in its history. What the user said themselves is not"
         " replaced: the correction waits for the user.",
-        _object({"id": _ID, "text": _text_schema("The new text.", MAX_STATEMENT_CHARACTERS)}, "id", "text"),
-        _object({"actions": {"type": "array", "items": _ACTION}}, "actions"),
+        object_schema({"id": _ID, "text": text_schema("The new text.", MAX_STATEMENT_CHARACTERS)}, "id", "text"),
+        object_schema({"actions": {"type": "array", "items": _ACTION}}, "actions"),
         is_read_only=False,
         is_destructive=True,
         is_idempotent=False,
     ),
-    _tool(
+    declare_tool(
         "memory_forget",
         "Forget",
         "Put memories into the bin, by topic or by id, in two steps: without a token it answers what it would bin and"
         " a token; with that token it does so. The user can take it back with `filrouge restore`; erasing for good is"
         " the user's own doing, with `filrouge forget`. Rules and pinned memories stay.",
-        _object(
+        object_schema(
             {
-                "topic": _text_schema("Everything about this topic.", MAX_QUERY_CHARACTERS),
+                "topic": text_schema("Everything about this topic.", MAX_QUERY_CHARACTERS),
                 "id": _ID,
-                "token": _text_schema("The token from the preview.", MAX_ID_CHARACTERS),
+                "token": text_schema("The token from the preview.", MAX_ID_CHARACTERS),
             },
         ),
-        _object(
+        object_schema(
             {
                 "done": {"type": "boolean"},
-                "counts": _object({"binned": _COUNT, "kept": _COUNT}, "binned", "kept"),
+                "counts": object_schema({"binned": _COUNT, "kept": _COUNT}, "binned", "kept"),
                 "items": {
                     "type": "array",
                     "items": _ITEM,
@@ -248,27 +251,27 @@ TOOLS: Final[tuple[Schema, ...]] = (
         is_destructive=True,
         is_idempotent=False,
     ),
-    _tool(
+    declare_tool(
         "memory_context",
         "Context for a prompt",
         "What Filrouge would add before this prompt, only from the current project and the user's own memories.",
-        _object(
+        object_schema(
             {
-                "prompt": _text_schema("The prompt, or the task at hand.", MAX_QUERY_CHARACTERS),
-                "project": _text_schema("The current project, if the client does not send it.", MAX_PROJECT_CHARACTERS),
+                "prompt": text_schema("The prompt, or the task at hand.", MAX_QUERY_CHARACTERS),
+                "project": text_schema("The current project, if the client does not send it.", MAX_PROJECT_CHARACTERS),
             },
             "prompt",
         ),
-        _object({"context": _STRING, "memories": _COUNT, "notices": _STRINGS}, "context", "memories", "notices"),
+        object_schema({"context": _STRING, "memories": _COUNT, "notices": _STRINGS}, "context", "memories", "notices"),
         is_read_only=True,
     ),
-    _tool(
+    declare_tool(
         "memory_team",
         "Share with the team",
         "Without ids: whether the user shares memories of projects with a team, and what waits. With ids of memories"
         " about a project: propose to share them. You can only propose; nothing is sent before the user confirms it"
         " with `filrouge team share`. Propose when the user asks for it.",
-        _object(
+        object_schema(
             {
                 "propose": {
                     "type": "array",
@@ -279,7 +282,7 @@ TOOLS: Final[tuple[Schema, ...]] = (
                 },
             },
         ),
-        _object(
+        object_schema(
             {
                 "joined": {
                     "type": "boolean",
@@ -292,12 +295,12 @@ TOOLS: Final[tuple[Schema, ...]] = (
                 "candidates": {**_COUNT, "description": "Memories that wait for the user to share them."},
                 "projects": {
                     "type": "array",
-                    "items": _object({"name": _STRING, "policy": _STRING}, "name", "policy"),
+                    "items": object_schema({"name": _STRING, "policy": _STRING}, "name", "policy"),
                     "description": "What is shared of each project on its own.",
                 },
                 "proposed": {
                     "type": "array",
-                    "items": _object({"id": _STRING, "state": _STRING, "text": _STRING}, "id", "state", "text"),
+                    "items": object_schema({"id": _STRING, "state": _STRING, "text": _STRING}, "id", "state", "text"),
                     "description": "What became of them: candidate (waits for the user), shared, declined, …",
                 },
             },

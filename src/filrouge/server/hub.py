@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
@@ -18,9 +18,10 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 
 from filrouge._version import __version__
 from filrouge.core.clock import Clock
-from filrouge.core.errors import FilrougeError, Unauthorized
+from filrouge.core.errors import FilrougeError
+from filrouge.core.protocols import Embedder
 from filrouge.hub import service, tokens
-from filrouge.hub.database import HubDatabase, Session
+from filrouge.hub.database import HubDatabase
 from filrouge.hub.models import (
     MAX_CHANGES,
     Conflict,
@@ -36,8 +37,12 @@ from filrouge.hub.models import (
     Receipts,
     Settle,
 )
+from filrouge.providers.embedders import create_embedder
+from filrouge.server import hub_search
 from filrouge.server.application import NO_TELEMETRY, invalid_request_error
 from filrouge.server.body_limit import BodyLimit
+from filrouge.server.hub_session import clock_of as _clock
+from filrouge.server.hub_session import run as _run
 from filrouge.server.problems import problem_response
 
 #: Maximum bytes of a request.
@@ -46,8 +51,12 @@ _LOG: Final = logging.getLogger(__name__)
 router = APIRouter()
 
 
-def create_app(database: HubDatabase, clock: Clock) -> FastAPI:
-    """Return the application; it opens the database when it starts, and closes it when it stops."""
+def create_app(database: HubDatabase, clock: Clock, embedder: Embedder | None = None) -> FastAPI:
+    """Return the application; it opens the database when it starts, and closes it when it stops.
+
+    Args:
+        embedder: makes the vectors of questions; None = the bundled model, which is loaded at the first question.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -71,19 +80,10 @@ def create_app(database: HubDatabase, clock: Clock) -> FastAPI:
     app.exception_handler(FilrougeError)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
     app.state.database, app.state.clock = database, clock
+    app.state.embedder = embedder or create_embedder("e5")
     app.include_router(router)
+    app.include_router(hub_search.router)
     return app
-
-
-def _run(request: Request, work: Callable[[Session], Any]) -> Any:
-    """Return the result of a transaction, which is committed before the answer is sent."""
-    database: HubDatabase = request.app.state.database
-    with database.session(_secret(request)) as session:
-        return work(session)
-
-
-def _clock(request: Request) -> Clock:
-    return request.app.state.clock
 
 
 @router.get("/health")
@@ -170,13 +170,6 @@ def remove(body: Member, request: Request) -> None:
 def revoke(token: str, request: Request) -> None:
     """Revoke a token."""
     _run(request, lambda hub: tokens.revoke(hub, _clock(request), token))
-
-
-def _secret(request: Request) -> str:
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
-        raise Unauthorized("The request has no token.", remedy="Send `Authorization: Bearer TOKEN`.")
-    return secret.strip()
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -21,7 +21,7 @@ from filrouge.server.hub import create_app
 from tests.support.postgres import Hub
 from tests.support.tiers import examples
 
-from .shared import CLOCK, ulid, version
+from .shared import CLOCK, PROJECT, ulid, version
 
 
 @dataclass(kw_only=True)
@@ -49,7 +49,11 @@ def client(hub: Hub) -> Generator[TestClient]:
 
 TENANT = st.integers(0, 2)
 OPERATION = st.tuples(
-    st.sampled_from(["push", "take", "changes", "forget", "settle", "status", "members", "join", "receipt", "invite"]),
+    st.sampled_from(
+        """
+        push take changes forget settle status members join receipt invite search search-of-author context
+        """.split()
+    ),
     TENANT,
     TENANT,
     st.integers(0, 10**6),
@@ -104,6 +108,14 @@ def ask(  # noqa: C901 (one case for each verb)
             return _ok(send("POST", "/devices", {"device": ulid(), "name": f"{own.marker} {number}"}))
         case "receipt":
             return send("POST", "/receipts", {"device": ulid(), "receipts": [{"memory": foreign, "left_over": 0}]})
+        case "search":
+            return _ok(send("POST", "/search", {"query": f"{foreign} {other.marker} says takes {other.tenant}"}))
+        case "search-of-author":  # all tenants name their project alike, so a filter by author decides
+            answer = _ok(send("POST", "/search", {"query": "says takes", "author": other.member}))
+            assert bool(answer.json()["items"]) <= (own is other), answer.text
+            return answer
+        case "context":
+            return _ok(send("POST", "/context", {"project": PROJECT, "prompt": f"What {other.marker} says, takes?"}))
         case "invite":
             return _ok(send("POST", "/members", {"name": f"{own.marker} {number % 5}", "scopes": ["read"]}))
         case _:
@@ -143,6 +155,7 @@ FORBIDDEN: tuple[LiteralString, ...] = (
 )
 TABLES = (
     "tenants", "members", "tokens", "devices", "versions", "conflicts", "receipts", "journal", "usage", "totals",
+    "word_counts",
 )  # fmt: skip
 
 
