@@ -15,6 +15,7 @@ from filrouge.memories.models import Kind
 from filrouge.memories.repository import Origin
 from filrouge.team.models import Membership, Shared, SharedState, channel_of
 from filrouge.team.repository import Team
+from filrouge.web.team import PAGE_SIZE
 from tests.support.given import SHOP, say
 from tests.support.rows import statement
 
@@ -166,6 +167,23 @@ def test_several_that_are_selected_are_shared_together_and_the_message_takes_the
     site.send("/team/memories", ids=" ".join(ids), verb="keep", back=back)
     assert in_state(site, "declined") == ids
     assert "Nothing was selected." in site.follow(site.send("/team/memories", verb="share", back=back))
+
+
+def test_a_long_list_is_shown_in_pages(site: Site) -> None:
+    join(site)
+    parts = site.api.parts
+
+    def write(tx: Tx) -> None:
+        origin = Origin(scope=Scope(project=SHOP[0], channel="cli"), trust=2, at=parts.clock.now())
+        for number in range(PAGE_SIZE + 1):
+            parts.memories(tx).add(statement(f"Shelf {number} is full.", scope="project"), origin, "by hand")
+
+    parts.writer.run(write)
+    site.send("/team/policy", project=SHOP[0], policy="ask", back="/dashboard/team")
+    first, second = site.twin("/team.json"), site.twin(f"/team.json?show=waiting&cursor={PAGE_SIZE}")
+    assert (len(first["items"]), first["next"]) == (PAGE_SIZE, str(PAGE_SIZE))
+    assert (len(second["items"]), second["next"]) == (1, "")
+    assert f"cursor={PAGE_SIZE}" in site.page("/team")
 
 
 def test_what_was_refused_says_why_in_plain_words(site: Site) -> None:
