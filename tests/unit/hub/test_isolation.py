@@ -143,6 +143,7 @@ FORBIDDEN: tuple[LiteralString, ...] = (
 )
 TABLES = (
     "tenants", "members", "tokens", "devices", "versions", "conflicts", "receipts", "journal", "usage", "totals",
+    "journal_checks",
 )  # fmt: skip
 
 
