@@ -168,6 +168,7 @@ class Hub:
     owner: str
     serving: str
     database: HubDatabase
+    process_secret: str = ""
 
     def add_tenant(self, name: str, admin: str = "Ana") -> NewToken:
         """Add a tenant; return the token of its first member."""
@@ -192,7 +193,15 @@ def hub(superuser: str) -> Generator[Hub]:
     database = HubDatabase(serving, max_connections=30)
     database.open()
     try:
-        yield Hub(name=name, role=role, superuser=superuser, owner=owner_url, serving=serving, database=database)
+        yield Hub(
+            name=name,
+            role=role,
+            process_secret=made.process_secret,
+            superuser=superuser,
+            owner=owner_url,
+            serving=serving,
+            database=database,
+        )
     finally:
         database.close()
         with psycopg.connect(superuser, autocommit=True) as connection:

@@ -48,7 +48,17 @@ class _Device(BaseModel):
     name: str
     member: str
     seen_at: str
+    lost: bool
     memories: int
+
+
+class _JournalCheck(BaseModel):
+    """The latest check of the team's journal."""
+
+    checked_at: str
+    entries: int
+    broken_at: int | None
+    reason: str
 
 
 class _Status(BaseModel):
@@ -60,10 +70,13 @@ class _Status(BaseModel):
     memories: int
     members: int
     devices: int
+    lost: int
+    waiting: int
     conflicts: int
     forgotten: int
     held_back_since: str | None
     unconfirmed: list[_Device]
+    journal: _JournalCheck | None
 
 
 class _Member(BaseModel):

@@ -23,11 +23,13 @@ from filrouge.hub.sessions import Connection, Session, enter_with_token
 
 #: A writer that hangs would hold back all changes, so the server ends transactions that wait, and slow statements.
 #: Times are answered in UTC, whatever the server's own zone is. Compiling a query (`jit`) takes longer than a query.
+#: Tables of this hub are named with their schema; the search path is for the queue's functions, and for pgvector.
 _OPTIONS: Final = (
-    "-c timezone=UTC -c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s -c jit=off"
+    "-c timezone=UTC -c idle_in_transaction_session_timeout=10s -c statement_timeout=30s -c lock_timeout=10s"
+    " -c jit=off -c search_path=hub_jobs,public"
 )
 _POOL_SECONDS: Final = 5.0
-_CONNECT_SECONDS: Final = 5
+CONNECT_SECONDS: Final = 5
 #: Errors that the next try may not have.
 _TRANSIENT: Final = (
     psycopg.errors.LockNotAvailable,
@@ -51,7 +53,7 @@ class HubDatabase:
             timeout=_POOL_SECONDS,
             open=False,
             check=ConnectionPool[Connection].check_connection,
-            kwargs={"row_factory": dict_row, "options": _OPTIONS, "connect_timeout": _CONNECT_SECONDS},
+            kwargs={"row_factory": dict_row, "options": _OPTIONS, "connect_timeout": CONNECT_SECONDS},
         )
 
     def open(self) -> None:
@@ -80,6 +82,17 @@ class HubDatabase:
         """
         with translated(), self._pool.connection() as connection:
             connection.execute("SELECT 1")
+
+    @contextmanager
+    def transaction(self) -> Generator[Connection]:
+        """A transaction that sees no rows, as it has entered no tenant.
+
+        Raises:
+            HubUnavailable: the server does not answer.
+            Busy: another transaction held what this one needs.
+        """
+        with translated(), self._pool.connection() as connection, connection.transaction():
+            yield connection
 
     @contextmanager
     def session(self, bearer: str) -> Generator[Session]:
@@ -118,8 +131,13 @@ class HubDatabase:
 
     def _knows_issuer(self, issuer: str) -> bool:
         assert self._providers is not None
-        with translated(), self._pool.connection() as connection, connection.transaction():
+        with self.transaction() as connection:
             return self._providers.knows_issuer(connection, issuer)
+
+
+def lock_versions(connection: Connection, tenant: str) -> None:
+    """Let one transaction of a tenant write versions at a time: versions and conflicts depend on what is stored."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('versions ' || %s, 0))", [tenant])
 
 
 @contextmanager

@@ -18,13 +18,16 @@ from psycopg.rows import dict_row
 
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadInput, NotFound, StoreError, WrongEngine
-from filrouge.hub import journal, search
+from filrouge.hub import journal, queue, search
 from filrouge.hub.database import Connection, translated
 from filrouge.hub.models import SCOPES, NewToken
 from filrouge.hub.tokens import checked_name, create_token
 from filrouge.runtime.journal import JournalReport
+from filrouge.runtime.repository import hash_secret
 
 SERVING_ROLE: Final = "filrouge_hub"
+#: Prefix of the secret of an installation's processes, so that people and secret scanners recognise it.
+PROCESS_PREFIX: Final = "frp_"
 _MIN_POSTGRESQL: Final = 150_000
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -35,11 +38,13 @@ class Installation:
 
     Attributes:
         password: of the serving role if it was created; empty if it existed.
+        process_secret: of the installation's processes, if a new one was made; it is stored as a hash.
         applied: the migrations that ran.
     """
 
     role: str
     password: str
+    process_secret: str
     applied: tuple[str, ...]
 
 
@@ -53,7 +58,13 @@ def connect(url: str) -> Connection:
         return Connection.connect(url, row_factory=dict_row, connect_timeout=5)
 
 
-def init(connection: Connection, *, role: str = SERVING_ROLE, new_epoch: bool = False) -> Installation:
+def init(
+    connection: Connection,
+    *,
+    role: str = SERVING_ROLE,
+    new_epoch: bool = False,
+    new_process_secret: bool = False,
+) -> Installation:
     """Create the serving role and the schema, and bring an older schema up to date. Repeating it changes nothing.
 
     Memories whose words another version of the analyser made, or none, are analysed.
@@ -61,6 +72,7 @@ def init(connection: Connection, *, role: str = SERVING_ROLE, new_epoch: bool = 
     Args:
         new_epoch: begin an epoch, so that devices whose cursors are ahead of this database miss no change. Needed
             after every restore, because only cursors elsewhere may show that the database went back in time.
+        new_process_secret: make another one; processes with the old one are refused from now on.
 
     Raises:
         BadInput: the name of the role is invalid.
@@ -87,9 +99,16 @@ def init(connection: Connection, *, role: str = SERVING_ROLE, new_epoch: bool = 
             connection.execute(
                 "INSERT INTO hub.installation (secret, schema) VALUES (%s, %s)", [secrets.token_bytes(32), len(steps)]
             )
+        queue.migrate(connection, role=role)
+        process_secret = _create_process_secret(connection, replace=new_process_secret)
     with translated():
         search.analyse_all(connection)
-    return Installation(role=role, password=password, applied=tuple(name for name, _ in steps[found:]))
+    return Installation(
+        role=role,
+        password=password,
+        process_secret=process_secret,
+        applied=tuple(name for name, _ in steps[found:]),
+    )
 
 
 def _require_vectors(connection: Connection) -> None:
@@ -117,6 +136,15 @@ def _create_role(connection: Connection, role: str) -> str:
         )
     )
     return password
+
+
+def _create_process_secret(connection: Connection, *, replace: bool) -> str:
+    """Create the secret of the installation's processes; return it, or an empty text if it exists."""
+    secret = PROCESS_PREFIX + secrets.token_urlsafe(32)
+    changed = connection.execute(
+        "UPDATE hub.installation SET process_hash = %s WHERE process_hash IS NULL OR %s", [hash_secret(secret), replace]
+    )
+    return secret if changed.rowcount else ""
 
 
 def _schema_number(connection: Connection) -> int:

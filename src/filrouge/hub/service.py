@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -17,8 +18,8 @@ from pgvector import HalfVector
 
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import Busy, Forbidden, NotFound
-from filrouge.hub import journal, search
-from filrouge.hub.database import Session
+from filrouge.hub import journal, queue, search
+from filrouge.hub.database import Session, lock_versions
 from filrouge.hub.limits import Quota, spend_versions, stored_bytes
 from filrouge.hub.models import (
     Change,
@@ -40,6 +41,8 @@ _CONTENT: Final = (
     "memory", "version", "state", "host", "project", "kind", "text", "language", "evidence", "confidence",
     "valid_from", "valid_to", "supersedes", "space",
 )  # fmt: skip
+#: How long a device may be away.
+LOST_AFTER: Final = timedelta(days=90)
 _TOMBSTONE_DIGEST: Final = hashlib.sha256(b"tombstone").digest()
 
 # Push.
@@ -57,23 +60,27 @@ def push(session: Session, clock: Clock, versions: Sequence[Version]) -> list[Pu
         TooMany: the tenant's versions of this minute are used up.
     """
     session.require("share")
-    _lock_tenant(session)
+    lock_versions(session.connection, session.identity.tenant)
     spend_versions(session, len(versions))
     quota, space = Quota(session), _space_of(session, versions)
     answers = [_store(session, clock, version, quota, space) for version in versions]
     accepted = [answer for answer in answers if answer.outcome == "accepted"]
     if accepted:
         quota.save()
+        _defer_vectors(session, [answer.memory for answer in accepted])
         payload = {"versions": [[answer.memory, answer.version] for answer in accepted]}
         journal.append(session, clock, action="share", subject=accepted[0].memory, payload=payload)
     return answers
 
 
-def _lock_tenant(session: Session) -> None:
-    """Let one transaction of a tenant write at a time: versions and conflicts depend on what is stored already."""
-    session.connection.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended('versions ' || %s, 0))", [session.identity.tenant]
-    )
+def _defer_vectors(session: Session, memories: Sequence[str]) -> None:
+    """Let a worker embed those of these memories that have no vector."""
+    waiting = session.connection.execute(
+        "SELECT memory FROM hub.versions WHERE memory = ANY(%s) AND is_latest AND state = 'live' AND vector IS NULL"
+        " AND hub.has_workers() ORDER BY seq",
+        [memories],
+    ).fetchall()
+    queue.defer_embedding(session.connection, session.identity.tenant, [row["memory"] for row in waiting])
 
 
 def _space_of(session: Session, versions: Sequence[Version]) -> tuple[str, int]:
@@ -308,7 +315,7 @@ def forget(session: Session, clock: Clock, memories: Sequence[str]) -> dict[str,
         NotFound: a memory was never shared here.
     """
     session.require("forget")
-    _lock_tenant(session)
+    lock_versions(session.connection, session.identity.tenant)
     quota = Quota(session)
     erased = {memory: _forget_one(session, memory, quota) for memory in dict.fromkeys(memories)}
     if any(erased.values()):
@@ -400,7 +407,12 @@ def _device(session: Session, device: str) -> Mapping[str, Any]:
 
 
 def status(session: Session) -> dict[str, Any]:
-    """Return the tenant's counts, how far behind the changes are, and which devices have not confirmed a forgetting."""
+    """Return the tenant's counts, how far behind the changes are, and which devices have not confirmed a forgetting.
+
+    `waiting` counts the live memories without a vector. A device that was not seen for 90 days is
+    `lost`; it is still counted, as it may come back. `journal` is the latest check of the journal;
+    None = it was never checked.
+    """
     session.require("read")
     counts = session.connection.execute(
         """
@@ -409,26 +421,35 @@ def status(session: Session) -> dict[str, Any]:
           (SELECT count(*) FROM hub.conflicts WHERE settled_at IS NULL) AS conflicts,
           (SELECT count(*) FROM hub.members WHERE removed_at IS NULL) AS members,
           (SELECT count(*) FROM hub.devices) AS devices,
+          (SELECT count(*) FROM hub.devices WHERE seen_at < now() - %(lost)s) AS lost,
+          (SELECT count(*) FROM hub.versions WHERE is_latest AND state = 'live' AND vector IS NULL) AS waiting,
           (SELECT min(received_at) FROM hub.versions WHERE epoch = hub.current_epoch()
            AND xid >= pg_snapshot_xmin(pg_current_snapshot())) AS held_back_since
-        """
+        """,
+        {"lost": LOST_AFTER},
     ).fetchone()
     assert counts is not None
     unconfirmed = session.connection.execute(
         """
-        SELECT devices.device, devices.name, members.name AS member, devices.seen_at, count(*) AS memories
+        SELECT devices.device, devices.name, members.name AS member, devices.seen_at,
+          devices.seen_at < now() - %(lost)s AS lost, count(*) AS memories
         FROM hub.devices JOIN hub.members USING (tenant, member)
         JOIN hub.versions ON versions.tenant = devices.tenant AND state = 'forgotten'
         LEFT JOIN hub.receipts ON receipts.tenant = devices.tenant AND receipts.device = devices.device
           AND receipts.memory = versions.memory AND left_over = 0
         WHERE receipts.memory IS NULL AND members.removed_at IS NULL AND devices.joined_at < versions.received_at
         GROUP BY devices.device, devices.name, members.name, devices.seen_at ORDER BY devices.seen_at
-        """
+        """,
+        {"lost": LOST_AFTER},
     ).fetchall()
+    check = session.connection.execute(
+        "SELECT checked_at, entries, broken_at, reason FROM hub.journal_checks"
+    ).fetchone()
     return {
         "tenant": session.identity.tenant_name,
         "member": session.identity.member_name,
         "member_id": session.identity.member,
         **counts,
         "unconfirmed": unconfirmed,
+        "journal": check,
     }

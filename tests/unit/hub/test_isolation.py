@@ -155,7 +155,7 @@ FORBIDDEN: tuple[LiteralString, ...] = (
 )
 TABLES = (
     "tenants", "members", "tokens", "devices", "versions", "conflicts", "receipts", "journal", "usage", "totals",
-    "word_counts",
+    "word_counts", "journal_checks",
 )  # fmt: skip
 
 

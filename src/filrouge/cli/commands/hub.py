@@ -1,11 +1,12 @@
 """`filrouge hub`: the shared memory of a team, on PostgreSQL.
 
-`init`, `tenant`, `audit` and `backup-check` connect to the database as its owner, and `serve` as the serving role.
-`member`, `revoke` and `status` ask a hub that runs, with the token of a member.
+`init`, `tenant`, `audit` and `backup-check` connect to the database as its owner, `serve` and `work` as the serving
+role. `member`, `revoke` and `status` ask a hub that runs, with the token of a member.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,7 @@ Database = Annotated[
 ]
 Url = Annotated[str, typer.Option(envvar="FILROUGE_HUB_URL", help="Where the hub answers.")]
 Secret = Annotated[str, typer.Option("--token", envvar="FILROUGE_HUB_TOKEN", help="The token of a member.")]
+_PROCESS_SECRET = "FILROUGE_HUB_PROCESS_SECRET"  # noqa: S105 (a name)
 
 
 @hub_app.command()
@@ -43,12 +45,15 @@ def init(
     new_epoch: Annotated[
         bool, typer.Option("--new-epoch", help="After a restore: devices that are ahead of it miss no change.")
     ] = False,
+    new_process_secret: Annotated[
+        bool, typer.Option("--new-process-secret", help="Make another secret of the hub's processes.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Create the serving role and the schema, or bring them up to date. Connects as the owner."""
     schema = _schema()
     with schema.connect(database) as connection:
-        made = schema.init(connection, role=role, new_epoch=new_epoch)
+        made = schema.init(connection, role=role, new_epoch=new_epoch, new_process_secret=new_process_secret)
     lines = [f"Schema: {', '.join(made.applied) if made.applied else 'up to date'}."]
     if made.password:
         lines += [
@@ -56,7 +61,15 @@ def init(
             "The password is not shown again. Serve with that role:",
         ]
         lines += [f"  filrouge hub serve --database postgresql://{made.role}:PASSWORD@HOST/NAME"]
-    told = {"role": made.role, "password": made.password, "applied": list(made.applied)}
+    if made.process_secret:
+        lines += [f"Secret of the hub's processes, shown only now: {made.process_secret}"]
+        lines += [f"Give it to `filrouge hub work` as {_PROCESS_SECRET}."]
+    told = {
+        "role": made.role,
+        "password": made.password,
+        "process_secret": made.process_secret,
+        "applied": list(made.applied),
+    }
     _answer(told, "\n".join(lines), json=json)
 
 
@@ -99,6 +112,34 @@ def serve(
     )
     output.say(f"The hub answers on {'https' if certificate else 'http'}://{host}:{port}. Ctrl C stops it.")
     uvicorn.Server(config).run()
+
+
+@hub_app.command()
+def work(
+    database: Database,
+    embedder: Annotated[
+        str, typer.Option(envvar="FILROUGE_HUB_EMBEDDER", help="e5 (multilingual), hashing, or PROVIDER:MODEL.")
+    ] = "e5",
+) -> None:
+    """Do a hub's background work: vectors, tidying, checks of journals. Any number of workers may run."""
+    _schema()
+    from filrouge.hub import worker
+    from filrouge.hub.database import HubDatabase
+    from filrouge.providers.embedders import EmbedderOptions, create_embedder
+
+    pool = HubDatabase(database, max_connections=2)
+    pool.open()
+    try:
+        hub_worker = worker.HubWorker(
+            database=pool,
+            embedder=create_embedder(embedder, EmbedderOptions(environ=os.environ)),
+            process_secret=os.environ.get(_PROCESS_SECRET, ""),
+        )
+        hub_worker.start()
+        output.say(f"The worker makes vectors of the space {hub_worker.embedder.space.id}. Ctrl C stops it.")
+        worker.run(database, hub_worker)
+    finally:
+        pool.close()
 
 
 @tenant_app.command("add")
@@ -277,12 +318,24 @@ def status(url: Url, token: Secret, json: Json = False) -> None:
         lines.append(
             f"Changes since {format_time(found['held_back_since'])} wait for a transaction that is still open."
         )
+    if found["waiting"]:
+        lines.append(f"{found['waiting']} memories wait for a vector: `filrouge hub work` makes it.")
     for one in found["unconfirmed"]:
-        seen = format_time(one["seen_at"])
-        lines.append(
-            f"{one['name']} of {one['member']}, last seen {seen}, has not confirmed {one['memories']} forgettings."
-        )
+        seen = f"{'lost, ' if one['lost'] else ''}last seen {format_time(one['seen_at'])}"
+        lines.append(f"{one['name']} of {one['member']}, {seen}, has not confirmed {one['memories']} forgettings.")
+    if found["lost"]:
+        lines.append(f"{found['lost']} devices were not seen for 90 days.")
+    lines.append(_journal_line(found["journal"]))
     _answer(found, "\n".join(lines), json=json)
+
+
+def _journal_line(check: dict[str, Any] | None) -> str:
+    if check is None:
+        return "The journal was never checked; `filrouge hub work` does it daily."
+    when = format_time(check["checked_at"])
+    if check["broken_at"] is None:
+        return f"The journal was sound at {when}."
+    return f"WARNING: THE JOURNAL IS BROKEN at entry {check['broken_at']}: {check['reason']} (checked at {when})."
 
 
 def _answer(document: object, lines: str, *, json: bool) -> None:
