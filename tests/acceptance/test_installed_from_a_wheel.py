@@ -20,6 +20,8 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import filrouge
+from tests.support import images
+from tests.support.waiting import eventually
 from tests.support.wheels import environment, wheel
 
 SOURCE = Path(filrouge.__file__).parent
@@ -106,6 +108,15 @@ def test_the_program_of_the_wheel_runs(user: User) -> None:
 
 
 @pytest.mark.slow
+def test_the_extra_of_the_hub_brings_what_the_hub_needs(built: Path, tmp_path: Path, user: User) -> None:
+    nowhere = ("hub", "init", "--database", "postgresql://nobody@127.0.0.1:1/none")
+    assert "needs the extra `hub`" in user.run(*nowhere).stderr
+    with_extra = User(home=user.home, program=environment(tmp_path / "hub", built, "hub") / "filrouge")
+    assert with_extra.run("hub", "--help").returncode == 0
+    assert "PostgreSQL does not answer" in with_extra.run(*nowhere).stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", SERVERS)
 def test_every_agent_is_given_a_server_that_is_there(user: User, agent: str) -> None:
     assert user.server(agent) == [str(user.program), "mcp"]
@@ -184,3 +195,46 @@ def test_an_installer_of_the_user_brings_tools_that_work(
         assert "Nothing can be fetched" not in user.run("model", "fetch").stderr
     finally:
         user.run("daemon", "stop")
+
+
+# ---------------------------------------------------------------------------- by the commands of the container images
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("extract", "models"), [("false", False), ("true", True)])
+def test_the_commands_of_the_daemons_image_install_a_daemon_that_its_health_check_finds(
+    tmp_path: Path, extract: str, models: bool
+) -> None:
+    programs = images.install("Dockerfile", tmp_path / "image", ENABLE_EXTRACT=extract)
+    image = {one.name: one.value for one in images.stages("Dockerfile")[-1]}
+    environ = {"PATH": f"{programs}:/usr/bin:/bin", "FILROUGE_HOME": str(tmp_path / "home"), "FILROUGE_PORT": "off"}
+    environ["FILROUGE_MODELS"] = str(tmp_path / "models")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, env=environ, capture_output=True, text=True, timeout=120, check=False)
+
+    assert filrouge.__version__ in run("filrouge", "--version").stdout
+    assert (run("python", "-c", "import anthropic, openai, pydantic_ai").returncode == 0) is models
+    check = images.command(image["HEALTHCHECK"])
+    assert run(*check).returncode != 0
+    daemon = subprocess.Popen(images.command(image["CMD"]), env=environ)
+    try:
+        eventually("the health check finds the daemon", lambda: run(*check).returncode == 0)
+        assert run("filrouge", "remember", FACT).returncode == 0
+        assert "17300" in run("filrouge", "search", "port of the staging API").stdout
+        daemon.terminate()  # as `docker stop` does
+        assert daemon.wait(30) == 0
+    finally:
+        daemon.kill()
+
+
+@pytest.mark.proof
+def test_the_commands_of_the_hubs_image_install_a_hub(tmp_path: Path) -> None:
+    programs = images.install("hub.Dockerfile", tmp_path / "image")
+    [entry] = [one.value for one in images.stages("hub.Dockerfile")[-1] if one.name == "ENTRYPOINT"]
+    program, group = images.command(entry)
+    done = subprocess.run([programs / program, group, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    assert "backup-check" in done.stdout
+    subprocess.run(
+        [programs / "python", "-c", "import filrouge.hub.schema, filrouge.server.hub"], timeout=60, check=True
+    )

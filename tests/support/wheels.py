@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -23,8 +24,8 @@ def wheel(folder: Path) -> Path:
     return found
 
 
-def environment(folder: Path, built: Path) -> Path:
-    """A virtual environment with the wheel and exactly the packages that it declares; its directory of programs.
+def environment(folder: Path, built: Path, *extras: str) -> Path:
+    """A virtual environment with the wheel and exactly the packages that it and these extras declare; its programs.
 
     The packages are links to those of this interpreter, so nothing is fetched. What the wheel does not declare is
     missing there.
@@ -35,7 +36,7 @@ def environment(folder: Path, built: Path) -> Path:
     subprocess.run([sys.executable, *install, str(built)], check=True, capture_output=True, timeout=120)
     place = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     [facts] = place.glob("filrouge-*.dist-info")
-    for name in _needed(metadata.Distribution.at(facts)):
+    for name in _needed(metadata.Distribution.at(facts), extras):
         for file in metadata.distribution(name).files or ():
             _link(place, metadata.distribution(name), file.parts[0])
     return programs
@@ -47,9 +48,9 @@ def _link(place: Path, package: metadata.Distribution, name: str) -> None:
         here.symlink_to(there)
 
 
-def _needed(package: metadata.Distribution) -> set[str]:
+def _needed(package: metadata.Distribution, extras: Iterable[str]) -> set[str]:
     """The names of all packages that one needs, and those need in their turn; of no extra that nobody asks for."""
-    found, waiting = set[str](), [(package, "")]
+    found, waiting = set[str](), [(package, extra) for extra in ("", *extras)]
     while waiting:
         one, extra = waiting.pop()
         for need in map(Requirement, one.requires or ()):

@@ -108,15 +108,16 @@ class Recalls:
         return [_parsed(row) for row in self._tx.all("recalls.last", values)]
 
     def with_texts(self, recalls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """These recalls with the beginning of each item's text as it is now.
+        """These recalls with the beginning of each item's text as it is now, and the channel that it is from.
 
-        The text is empty for what was forgotten, and for what is no memory, turn or thread.
+        Both are empty for what was forgotten, and for what is no memory, turn or thread.
         """
         ids = {item["id"] for recall in recalls for item in recall["items"]}
         rows = self._tx.all("recalls.texts", {"ids": json.dumps(sorted(ids)), "characters": _MAX_TEXT})
-        texts = {row["id"]: row["text"] for row in rows}
+        found = {row["id"]: {"text": row["text"], "channel": row["channel"]} for row in rows}
+        nothing = {"text": "", "channel": ""}
         return [
-            {**recall, "items": [item | {"text": texts.get(item["id"], "")} for item in recall["items"]]}
+            {**recall, "items": [item | found.get(item["id"], nothing) for item in recall["items"]]}
             for recall in recalls
         ]
 

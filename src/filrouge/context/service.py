@@ -200,7 +200,10 @@ def result_json(result: ContextResult, *, explained: bool = False) -> dict[str, 
         body["latency_ms"] = round(result.milliseconds, 3)
         body["candidates"] = [
             verdict.recall_item().to_json()
-            | {"content": shortened(neutralise(verdict.candidate.text[:MAX_ITEM]), _MAX_EXPLAINED_CHARS)}
+            | {
+                "content": shortened(neutralise(verdict.candidate.text[:MAX_ITEM]), _MAX_EXPLAINED_CHARS),
+                "channel": verdict.candidate.source or "",
+            }
             for verdict in result.block.verdicts
         ]
     return body

@@ -271,8 +271,16 @@ class TooLarge(FilrougeError):
 
 
 class TooMany(FilrougeError):
-    """Too many requests."""
+    """Too many requests.
+
+    Attributes:
+        retry_after: seconds until a request can succeed.
+    """
 
     exit_code = 5
     http_status = 429
     default_remedy = "Wait a second and try again, or raise the setting limit_requests."
+
+    def __init__(self, message: str | None = None, *, remedy: str | None = None, retry_after: int = 1) -> None:
+        super().__init__(message, remedy=remedy)
+        self.retry_after = retry_after

@@ -1,25 +1,25 @@
 """Connections of the serving role, and transactions that see one tenant.
 
-A transaction begins with a token. `hub.enter` finds its tenant and seals it into the transaction; from then on row
-security shows only that tenant's rows. A connection that never entered sees no rows.
+A transaction begins with a token, the hub's own or an identity provider's. A function of the database finds its tenant
+and seals it into the transaction; from then on row security shows only that tenant's rows. A connection that never
+entered sees no rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import psycopg
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from filrouge.core.errors import Busy, FilrougeError, Forbidden, HubUnavailable, StoreError, Unauthorized
-from filrouge.hub.models import Identity, Scope
-from filrouge.runtime.repository import hash_secret
-
-Connection = psycopg.Connection[DictRow]
+from filrouge.core.errors import Busy, FilrougeError, HubUnavailable, StoreError, Unauthorized
+from filrouge.hub.limits import RequestLimit
+from filrouge.hub.oidc import IdentityProviders, is_jwt
+from filrouge.hub.sessions import Connection, Session, enter_with_token
 
 #: A writer that hangs would hold back all changes, so the server ends transactions that wait, and slow statements.
 #: Times are answered in UTC, whatever the server's own zone is.
@@ -37,27 +37,12 @@ _TRANSIENT: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """A transaction that sees the rows of one tenant."""
-
-    identity: Identity
-    connection: Connection
-
-    def require(self, scope: Scope) -> None:
-        """Check that the token has a scope.
-
-        Raises:
-            Forbidden: it has not.
-        """
-        if scope not in self.identity.scopes:
-            raise Forbidden(f"This needs a token with the scope {scope}.", remedy="Ask an admin of the team for one.")
-
-
 class HubDatabase:
     """A pool of connections of the serving role."""
 
-    def __init__(self, url: str, *, max_connections: int = 10) -> None:
+    def __init__(self, url: str, *, max_connections: int = 10, providers: IdentityProviders | None = None) -> None:
+        self._providers = providers
+        self._request_limit = RequestLimit()
         self._pool = ConnectionPool(
             url,
             connection_class=Connection,
@@ -73,13 +58,15 @@ class HubDatabase:
         """Connect, and check that row security binds the role.
 
         Raises:
-            HubUnavailable: the server does not answer.
+            HubUnavailable: the server does not answer, or the secret for identity providers is wrong.
             StoreError: the schema is missing, or the role could read other tenants' rows.
         """
         with translated():
             self._pool.open(wait=True, timeout=_POOL_SECONDS)
             with self._pool.connection() as connection:
                 refuse_bypass(connection)
+            if self._providers is not None:
+                self._knows_issuer("")
 
     def close(self) -> None:
         """Close all connections."""
@@ -95,25 +82,44 @@ class HubDatabase:
             connection.execute("SELECT 1")
 
     @contextmanager
-    def session(self, secret: str) -> Generator[Session]:
-        """A transaction of the member whose token has this secret.
+    def session(self, bearer: str) -> Generator[Session]:
+        """A transaction of the member whose token this is; it counts as a request of their tenant.
+
+        Args:
+            bearer: a token of the hub, or a JWT of an identity provider.
 
         Raises:
-            Unauthorized: no valid token has this secret.
-            HubUnavailable: the server does not answer.
+            Unauthorized: the token is not valid.
+            TooMany: the tenant's requests of this minute are used up.
+            HubUnavailable: the server does not answer, or the identity provider's keys cannot be fetched.
             Busy: another transaction held what this one needs.
         """
-        with translated(), self._pool.connection() as connection, connection.transaction():
-            row = connection.execute("SELECT * FROM hub.enter(%s)", [hash_secret(secret)]).fetchone()
-            if row is None:
-                raise Unauthorized(
-                    "The token is unknown, has expired or was revoked.",
-                    remedy="Ask an admin of the team for a new one.",
-                )
-            identity = Identity(
-                **{name: value for name, value in row.items() if name != "scopes"}, scopes=frozenset(row["scopes"])
+        enter = self._entrance(bearer)  # this may ask an identity provider, so no connection is held meanwhile
+        with translated(), self._pool.connection() as connection:
+            while True:
+                with connection.transaction():
+                    session = enter(connection)
+                    if session.has_joined:
+                        continue
+                    if self._request_limit.take(session.identity.tenant):
+                        yield session
+                        return
+                with connection.transaction():
+                    self._request_limit.reserve(enter(connection))
+
+    def _entrance(self, bearer: str) -> Callable[[Connection], Session]:
+        if not is_jwt(bearer):
+            return partial(enter_with_token, secret=bearer)
+        if self._providers is None:
+            raise Unauthorized(
+                "This hub takes no tokens of identity providers.", remedy="Ask an admin of the team for a hub's token."
             )
-            yield Session(identity=identity, connection=connection)
+        return partial(self._providers.enter, person=self._providers.verify(bearer, self._knows_issuer))
+
+    def _knows_issuer(self, issuer: str) -> bool:
+        assert self._providers is not None
+        with translated(), self._pool.connection() as connection, connection.transaction():
+            return self._providers.knows_issuer(connection, issuer)
 
 
 @contextmanager
@@ -146,6 +152,11 @@ FROM pg_roles WHERE rolname = current_user
 """
 
 
+def tables_without_security(connection: psycopg.Connection[Any]) -> list[str]:
+    """Return the tables of tenants' rows that row security does not protect from every role."""
+    return [row["relname"] for row in connection.execute(_TABLES_WITHOUT_SECURITY)]
+
+
 def refuse_bypass(connection: psycopg.Connection[Any]) -> None:
     """Check that row security binds this connection's role.
 
@@ -158,8 +169,7 @@ def refuse_bypass(connection: psycopg.Connection[Any]) -> None:
         raise StoreError("This database has no hub.", remedy=remedy)
     if role["bypasses"] or role["owns"] or role["may_become"]:
         raise StoreError(f"The role {role['rolname']} could bypass row security, so it may not serve.", remedy=remedy)
-    unsafe = [row["relname"] for row in connection.execute(_TABLES_WITHOUT_SECURITY)]
-    if unsafe:
+    if unsafe := tables_without_security(connection):
         raise StoreError(f"Row security is off for {', '.join(unsafe)}.", remedy=remedy)
     epoch = connection.execute("SELECT hub.needs_epoch() AS needed").fetchone()
     if epoch is None or epoch["needed"]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 
 from filrouge.core.clock import Clock, to_text
-from filrouge.hub.database import Connection, Session
+from filrouge.hub.sessions import Connection, Session
 from filrouge.runtime.journal import GENESIS, JournalReport, chain_hash, seal, verify_chain
 
 

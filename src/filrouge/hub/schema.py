@@ -53,8 +53,12 @@ def connect(url: str) -> Connection:
         return Connection.connect(url, row_factory=dict_row, connect_timeout=5)
 
 
-def init(connection: Connection, *, role: str = SERVING_ROLE) -> Installation:
+def init(connection: Connection, *, role: str = SERVING_ROLE, new_epoch: bool = False) -> Installation:
     """Create the serving role and the schema, and bring an older schema up to date. Repeating it changes nothing.
+
+    Args:
+        new_epoch: begin an epoch, so that devices whose cursors are ahead of this database miss no change. Needed
+            after every restore, because only cursors elsewhere may show that the database went back in time.
 
     Raises:
         BadInput: the name of the role is invalid.
@@ -67,10 +71,8 @@ def init(connection: Connection, *, role: str = SERVING_ROLE) -> Installation:
             raise WrongEngine("The hub needs PostgreSQL 15 or newer.", remedy="Upgrade the server.")
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('filrouge hub init'))")
         password = _create_role(connection, role)
-        found = _schema_number(connection)
+        found, _ = schema_numbers(connection)
         steps = _migrations()
-        if found > len(steps):
-            raise WrongEngine(f"The schema is number {found}; this program knows {len(steps)}.")
         if not found:
             _require_vectors(connection)
             connection.execute("CREATE SCHEMA hub")
@@ -78,7 +80,7 @@ def init(connection: Connection, *, role: str = SERVING_ROLE) -> Installation:
             connection.execute(cast(LiteralString, text.replace("{serving}", role)))
         if found:
             connection.execute("UPDATE hub.installation SET schema = %s", [len(steps)])
-            _begin_epoch(connection)
+            _begin_epoch(connection, always=new_epoch)
         else:
             connection.execute(
                 "INSERT INTO hub.installation (secret, schema) VALUES (%s, %s)", [secrets.token_bytes(32), len(steps)]
@@ -122,9 +124,30 @@ def _schema_number(connection: Connection) -> int:
     return int(number["schema"]) if number else 0
 
 
-def _begin_epoch(connection: Connection) -> None:
-    """Begin a new epoch if stored transaction ids are ahead of the server's, as after the restore of a dump."""
-    connection.execute("UPDATE hub.installation SET epoch = epoch + 1 WHERE hub.needs_epoch()")
+def schema_numbers(connection: Connection) -> tuple[int, int]:
+    """Return the number of the database's schema, 0 without one, and that of this program.
+
+    Raises:
+        WrongEngine: the schema is newer than this program.
+    """
+    found, known = _schema_number(connection), len(_migrations())
+    if found > known:
+        raise WrongEngine(f"The schema is number {found}; this program knows {known}.")
+    return found, known
+
+
+def create_copy(connection: Connection, name: str, *, role: str) -> None:
+    """Create an empty schema like the database's, of the same number, under another name; to compare with."""
+    found, _ = schema_numbers(connection)
+    connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+    for _, text in _migrations()[:found]:
+        renamed = re.sub(r"\bhub\b", name, text).replace("{serving}", role)
+        connection.execute(cast(LiteralString, renamed))
+
+
+def _begin_epoch(connection: Connection, *, always: bool) -> None:
+    """Begin a new epoch, always or if stored transaction ids are ahead of the server's, as after restoring a dump."""
+    connection.execute("UPDATE hub.installation SET epoch = epoch + 1 WHERE %s OR hub.needs_epoch()", [always])
 
 
 @cache
@@ -155,8 +178,8 @@ def add_tenant(connection: Connection, clock: Clock, name: str, admin: str) -> N
         return create_token(connection, clock, tenant=tenant, member=member, name="first", scopes=SCOPES)
 
 
-def audit(connection: Connection, name: str) -> JournalReport:
-    """Verify the journal of the tenant with this name.
+def tenant_named(connection: Connection, name: str) -> str:
+    """Return the id of the tenant with this name.
 
     Raises:
         NotFound: there is no such tenant.
@@ -165,9 +188,21 @@ def audit(connection: Connection, name: str) -> JournalReport:
     with translated():
         _require_schema(connection)
         row = connection.execute("SELECT tenant FROM hub.tenants WHERE name = %s", [name]).fetchone()
-        if row is None:
-            raise NotFound(f"There is no team {name}.", remedy="List them with `filrouge hub tenant list`.")
-        return journal.verify(connection, row["tenant"])
+    if row is None:
+        raise NotFound(f"There is no team {name}.", remedy="List them with `filrouge hub tenant list`.")
+    return str(row["tenant"])
+
+
+def audit(connection: Connection, name: str) -> JournalReport:
+    """Verify the journal of the tenant with this name.
+
+    Raises:
+        NotFound: there is no such tenant.
+        StoreError: the database has no hub.
+    """
+    tenant = tenant_named(connection, name)
+    with translated():
+        return journal.verify(connection, tenant)
 
 
 def _require_schema(connection: Connection) -> None:

@@ -19,6 +19,7 @@ from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import Busy, Forbidden, NotFound
 from filrouge.hub import journal
 from filrouge.hub.database import Session
+from filrouge.hub.limits import Quota, spend_versions, stored_bytes
 from filrouge.hub.models import (
     Change,
     Conflict,
@@ -48,16 +49,21 @@ def push(session: Session, clock: Clock, versions: Sequence[Version]) -> list[Pu
     """Store versions in their order; return what became of each.
 
     A version that is stored already is a `duplicate`. A number that is stored with other content, or below the latest,
-    is a `conflict` between the member's own devices. Another member's memory, and a forgotten one, is `refused`.
+    is a `conflict` between the member's own devices. Another member's memory, a forgotten one, and one that is beyond
+    the tenant's quota is `refused`.
 
     Raises:
         Forbidden: the token may not share.
+        TooMany: the tenant's versions of this minute are used up.
     """
     session.require("share")
     _lock_tenant(session)
-    answers = [_store(session, clock, version) for version in versions]
+    spend_versions(session, len(versions))
+    quota = Quota(session)
+    answers = [_store(session, clock, version, quota) for version in versions]
     accepted = [answer for answer in answers if answer.outcome == "accepted"]
     if accepted:
+        quota.save()
         payload = {"versions": [[answer.memory, answer.version] for answer in accepted]}
         journal.append(session, clock, action="share", subject=accepted[0].memory, payload=payload)
     return answers
@@ -70,7 +76,7 @@ def _lock_tenant(session: Session) -> None:
     )
 
 
-def _store(session: Session, clock: Clock, version: Version) -> PushAnswer:
+def _store(session: Session, clock: Clock, version: Version, quota: Quota) -> PushAnswer:
     def answer(outcome: Outcome, reason: str = "", *, latest: int = 0) -> PushAnswer:
         return PushAnswer(memory=version.memory, version=version.version, outcome=outcome, reason=reason, latest=latest)
 
@@ -92,6 +98,9 @@ def _store(session: Session, clock: Clock, version: Version) -> PushAnswer:
                 return answer("duplicate")
             number = latest["version"]
             return answer("conflict", f"the hub has version {number} with other content", latest=number)
+    if reason := quota.refusal(version, replaces_live=latest is not None and latest["state"] == "live"):
+        return answer("refused", reason)
+    if latest is not None:
         session.connection.execute(
             "UPDATE hub.versions SET is_latest = false WHERE memory = %s AND is_latest", [version.memory]
         )
@@ -282,14 +291,17 @@ def forget(session: Session, clock: Clock, memories: Sequence[str]) -> dict[str,
     """
     session.require("forget")
     _lock_tenant(session)
-    erased = {memory: _forget_one(session, memory) for memory in dict.fromkeys(memories)}
+    quota = Quota(session)
+    erased = {memory: _forget_one(session, memory, quota) for memory in dict.fromkeys(memories)}
+    if any(erased.values()):
+        quota.save()
     for memory, versions in erased.items():
         if versions:
             journal.append(session, clock, action="forget", subject=memory, payload={"versions": versions})
     return erased
 
 
-def _forget_one(session: Session, memory: str) -> int:
+def _forget_one(session: Session, memory: str, quota: Quota) -> int:
     latest = session.connection.execute(
         "SELECT version, author, state FROM hub.versions WHERE memory = %s AND is_latest", [memory]
     ).fetchone()
@@ -299,13 +311,19 @@ def _forget_one(session: Session, memory: str) -> int:
         raise Forbidden("Only its author or an admin of the team can forget a shared memory.")
     if latest["state"] == "forgotten":
         return 0
-    erased = session.connection.execute("DELETE FROM hub.versions WHERE memory = %s", [memory]).rowcount
+    erased = session.connection.execute(
+        "DELETE FROM hub.versions WHERE memory = %s RETURNING text, evidence", [memory]
+    ).fetchall()
+    quota.free(
+        memories=int(latest["state"] == "live"),
+        bytes_=sum(stored_bytes(row["text"], row["evidence"]) for row in erased),
+    )
     session.connection.execute(
         "INSERT INTO hub.versions (tenant, memory, version, author, state, digest)"
         " VALUES (%s, %s, %s, %s, 'forgotten', %s)",
         [session.identity.tenant, memory, latest["version"] + 1, latest["author"], _TOMBSTONE_DIGEST],
     )
-    return erased
+    return len(erased)
 
 
 def confirm(session: Session, device: str, receipts: Sequence[Receipt]) -> None:

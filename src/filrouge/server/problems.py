@@ -44,7 +44,7 @@ def _headers_of(error: FilrougeError) -> dict[str, str]:
     """Return the headers that HTTP requires beside the document."""
     if isinstance(error, Unauthorized):
         return {"WWW-Authenticate": 'Bearer realm="filrouge"'}
-    return {"Retry-After": "1"} if isinstance(error, TooMany) else {}
+    return {"Retry-After": str(error.retry_after)} if isinstance(error, TooMany) else {}
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: FilrougeError) -> None:

@@ -29,6 +29,19 @@ ReceivedState = Literal["held", "known", "ended", "forgetting", "forgotten", "co
 `forgetting`: it is to be erased here; `forgotten`: it was, and the hub does not know yet; `confirmed`: it knows."""
 
 
+_COLLEAGUE: Final = " (team)"
+
+
+def channel_of(author: str) -> str:
+    """Return the channel of what a colleague shares."""
+    return author + _COLLEAGUE
+
+
+def author_of(channel: str) -> str:
+    """Return the colleague whose channel it is; empty if it is nobody's."""
+    return channel.removesuffix(_COLLEAGUE) if channel.endswith(_COLLEAGUE) else ""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Membership:
     """The team of this home.

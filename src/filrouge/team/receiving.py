@@ -30,7 +30,7 @@ from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
 from filrouge.search.vector_search import VectorSearch
-from filrouge.team.models import Membership, ProjectPolicy, Received, ReceivedState
+from filrouge.team.models import Membership, ProjectPolicy, Received, ReceivedState, channel_of
 from filrouge.team.repository import Team
 
 #: Changes that are applied in one transaction, so that a prompt's write does not wait long.
@@ -183,9 +183,8 @@ def _store(
     as_turn = _as_turn(arrival)
     if parts.tombstones.refuses(tx, as_turn, as_turn.at):
         return "known", "", None  # the user forgot these words for good
-    decision = decide(
-        statement, _own_near(tx, neighbours(parts, tx, as_turn, vectors, statement, arrival.vectors, pending))
-    )
+    near = neighbours(parts, tx, as_turn, vectors, statement, arrival.vectors, pending)
+    decision = decide(statement, _own(tx, near))
     if isinstance(decision, Noop):
         return "known", "", None
     if content.kind == "rule" and origin.trust < TRUST_PROMPT:
@@ -221,7 +220,7 @@ def _statement(arrival: _Arrival) -> Statement:
 
 def _origin(arrival: _Arrival, *, is_own: bool) -> Origin:
     """Return where a version comes from: the user's own, from another device, keeps its agent and its trust."""
-    channel = arrival.content.host or "unknown" if is_own else f"{arrival.change.author_name} (team)"
+    channel = arrival.content.host or "unknown" if is_own else channel_of(arrival.change.author_name)
     return Origin(
         scope=Scope(project=arrival.project, channel=channel),
         trust=TRUST_PROMPT if is_own else TRUST_AGENT,
@@ -285,8 +284,8 @@ def _as_turn(arrival: _Arrival) -> Turn:
     )
 
 
-def _own_near(tx: Tx, near: Sequence[Neighbour]) -> list[Neighbour]:
-    """Return the user's own memories among those near a statement; those of colleagues are their authors' to replace."""
+def _own(tx: Tx, near: Sequence[Neighbour]) -> list[Neighbour]:
+    """Return the user's own memories among these; those of colleagues are their authors' to replace."""
     theirs = Team(tx).received_as([neighbour.memory.id for neighbour in near])
     return [neighbour for neighbour in near if neighbour.memory.id not in theirs]
 

@@ -96,6 +96,10 @@ class Team:
         """Return the number of memories by what became of them; colleagues' with the prefix `received_`."""
         return {row["state"]: row["n"] for row in self._tx.all("team.counts")}
 
+    def candidates(self) -> int:
+        """Return the number of memories that wait for the user to share them."""
+        return number_of(self._tx, "team.candidates")
+
     # What colleagues share.
 
     def received(self, hub_ids: Collection[str]) -> dict[str, Received]:

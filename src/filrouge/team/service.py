@@ -354,6 +354,7 @@ def _listed(parts: Parts, tx: Tx, found: Sequence[Shared]) -> list[dict[str, Any
             "reason": shared.reason,
             "kind": memory.kind,
             "text": memory.text,
+            "language": memory.language,
             "project": names.get(memory.scope.project or "", ""),
         }
         for shared in found

@@ -35,11 +35,35 @@ _REASONS: Final[Mapping[str, str]] = {
     "the session went on": _("The session went on."),
     "two names of one project": _("Two names belonged to one project."),
     "repaired after damage": _("It was repaired after damage."),
+    "shared by a colleague": _("A colleague shared it."),
+    "a colleague replaced it": _("A colleague replaced it."),
+    "the team kept another correction": _("The team kept another correction."),
+}
+
+#: What a reason says of a colleague, whose name it begins with.
+_OF_COLLEAGUES: Final[Mapping[str, str]] = {
+    " shares this rule with the team": _(
+        "%(name)s shares this rule with the team. Agents follow it only once you accept it."
+    ),
+    " corrected it": _("%(name)s corrected it."),
+    " ended it": _("%(name)s ended it."),
 }
 
 
 def plain_reason(visit: Visit, reason: str) -> str:
     """Return a reason of the API in plain sentences; one that is not known as it is."""
-    found = [fragment for fragment in _REASONS if fragment in reason]
+    for ending, sentence in _OF_COLLEAGUES.items():
+        if reason.endswith(ending):
+            return visit.text(sentence, name=reason.removesuffix(ending))
+    return in_plain_words(visit, reason, _REASONS)
+
+
+def in_plain_words(visit: Visit, text: str, sentences: Mapping[str, str]) -> str:
+    """Return what is known of a text as sentences of the reader's language; a text that is not known as it is.
+
+    Args:
+        sentences: messages by what a text contains that means them.
+    """
+    found = [fragment for fragment in sentences if fragment in text]
     whole = [one for one in found if not any(one != other and one in other for other in found)]
-    return " ".join(visit.text(_REASONS[fragment]) for fragment in whole) or reason
+    return " ".join(visit.text(sentences[fragment]) for fragment in whole) or text

@@ -279,6 +279,7 @@ def _explained(visit: Visit, items: Sequence[Mapping[str, Any]]) -> list[dict[st
             "known": None,
             "anything": None,
             "boosts": None,
+            "channel": "",
             "content": item.get("text", ""),
             **item,
             "why": "" if item["injected"] else _reason(visit, item["reason"]),

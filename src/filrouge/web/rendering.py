@@ -33,6 +33,7 @@ from filrouge.runtime.wiring import Running
 from filrouge.server.admission import ACCESS, Access, cookie_name, includes, requires
 from filrouge.server.refusal import preferred_language
 from filrouge.server.responses import read_in_tx
+from filrouge.team.models import author_of
 from filrouge.web.client import Api, ApiProblem
 from filrouge.web.languages import LANGUAGES, Locale, locale, translations
 
@@ -239,7 +240,12 @@ def _until_content(rendered: Iterator[str]) -> Iterator[str]:
 async def _badges(visit: Visit) -> dict[str, Any]:
     """Return what every page's navigation counts, and what it has to say of the daemon."""
     found = await visit.api.get("/daemon/attention")
-    return {"to_review": found["to_review"], "dead": found["dead_jobs"], "notice": found["notice"]}
+    return {
+        "to_review": found["to_review"],
+        "to_share": found["to_share"],
+        "dead": found["dead_jobs"],
+        "notice": found["notice"],
+    }
 
 
 async def _carry_out(request: Request, act: Act) -> Response:
@@ -403,6 +409,7 @@ def environment(language: Language) -> Environment:
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
     shared: dict[str, Any] = {"address": address, "ROOT": ROOT, "asset": asset, "screens": lambda: _SCREENS}
     cast("dict[str, Any]", made.globals).update(shared)
+    made.filters["colleague"] = author_of
     made.filters["compact_json"] = lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return made
 

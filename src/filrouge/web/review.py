@@ -49,8 +49,8 @@ async def review_page(visit: Visit) -> Mapping[str, Any]:
     compared = [None] * len(rows) if is_settled else await asyncio.gather(*(_similar(visit, row) for row in rows))
     return {
         "items": [
-            _item(visit, row, similar, following)
-            for row, similar, following in zip(rows, compared, _following(rows), strict=True)
+            _item(visit, row, similar, next_one)
+            for row, similar, next_one in zip(rows, compared, following(rows), strict=True)
         ],
         "next": listing.next,
         "is_settled": is_settled,
@@ -130,13 +130,13 @@ async def _similar(visit: Visit, row: Mapping[str, Any]) -> Mapping[str, Any] | 
         return None
 
 
-def _following(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def following(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return for each row the id of the row that has the focus once it is settled."""
     ids = [str(row["id"]) for row in rows]
     return [*ids[1:], ids[-2]] if len(ids) > 1 else [""] * len(ids)
 
 
-def _item(visit: Visit, row: Mapping[str, Any], similar: Mapping[str, Any] | None, following: str) -> Mapping[str, Any]:
+def _item(visit: Visit, row: Mapping[str, Any], similar: Mapping[str, Any] | None, next_one: str) -> Mapping[str, Any]:
     known = row["against"] or similar
     before, after = differences(known["text"], row["text"]) if known else ([], [])
     return {
@@ -146,7 +146,7 @@ def _item(visit: Visit, row: Mapping[str, Any], similar: Mapping[str, Any] | Non
         "said_parts": after,
         "why": plain_reason(visit, row["reason"]),
         "is_shown": row["statement"]["state"] == "live",
-        "next": following,
+        "next": next_one,
     }
 
 

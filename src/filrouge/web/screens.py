@@ -18,6 +18,7 @@ from filrouge.web import (
     review,
     search,
     settings,
+    team,
     threads,
     timeline,
     today,
@@ -63,6 +64,7 @@ SCREENS: Final[Sequence[Sequence[Screen]]] = (
         Screen(path="/injections", name=_("Injections"), key="i"),
         Screen(path="/preview", name=_("Preview"), key="p"),
         Screen(path="/live", name=_("Live"), key="v"),
+        Screen(path="/team", name=_("Team"), key="e", badge="to_share"),
     ),
     (
         Screen(path="/garden", name=_("Garden"), key="c"),
@@ -88,4 +90,5 @@ ROUTERS: Final = (
     operations.pages.router,
     search.pages.router,
     recall.pages.router,
+    team.pages.router,
 )

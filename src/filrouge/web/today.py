@@ -57,6 +57,7 @@ async def today(visit: Visit) -> Mapping[str, Any]:
         "conflicts": attention["conflicts"],
         "unproven": attention["unproven"],
         "dead_jobs": attention["dead_jobs"],
+        "to_share": attention["to_share"],
         "counted": counted,
         "year": _year(activity, counted, first_monday, visit.locale),
     }

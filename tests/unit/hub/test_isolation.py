@@ -141,7 +141,9 @@ FORBIDDEN: tuple[LiteralString, ...] = (
     "UPDATE hub.journal SET payload = '{}'",
     "DELETE FROM hub.tokens",
 )
-TABLES = ("tenants", "members", "tokens", "devices", "versions", "conflicts", "receipts", "journal")
+TABLES = (
+    "tenants", "members", "tokens", "devices", "versions", "conflicts", "receipts", "journal", "usage", "totals",
+)  # fmt: skip
 
 
 def select(table: str) -> sql.Composed:

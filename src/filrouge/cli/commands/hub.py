@@ -1,11 +1,12 @@
 """`filrouge hub`: the shared memory of a team, on PostgreSQL.
 
-`init`, `tenant` and `audit` connect to the database as its owner, and `serve` as the serving role. `member`, `revoke`
-and `status` ask a hub that runs, with the token of a member.
+`init`, `tenant`, `audit` and `backup-check` connect to the database as its owner, and `serve` as the serving role.
+`member`, `revoke` and `status` ask a hub that runs, with the token of a member.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,12 +40,15 @@ Secret = Annotated[str, typer.Option("--token", envvar="FILROUGE_HUB_TOKEN", hel
 def init(
     database: Database,
     role: Annotated[str, typer.Option(help="The role that serves; it is created if it is missing.")] = "filrouge_hub",
+    new_epoch: Annotated[
+        bool, typer.Option("--new-epoch", help="After a restore: devices that are ahead of it miss no change.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Create the serving role and the schema, or bring them up to date. Connects as the owner."""
     schema = _schema()
     with schema.connect(database) as connection:
-        made = schema.init(connection, role=role)
+        made = schema.init(connection, role=role, new_epoch=new_epoch)
     lines = [f"Schema: {', '.join(made.applied) if made.applied else 'up to date'}."]
     if made.password:
         lines += [
@@ -65,18 +69,23 @@ def serve(
     key: Annotated[str, typer.Option(help="Key of the certificate (PEM).")] = "",
     behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A load balancer in front does TLS.")] = False,
     connections: Annotated[int, typer.Option(min=1, max=1000, help="Maximum connections to the database.")] = 10,
+    oidc_secret: Annotated[
+        str, typer.Option(envvar="FILROUGE_HUB_OIDC_SECRET", help="What `filrouge hub tenant oidc` printed.")
+    ] = "",
 ) -> None:
     """Serve a hub. Any number of instances may serve one database."""
     _schema()
     import uvicorn
 
     from filrouge.hub.database import HubDatabase
+    from filrouge.hub.oidc import IdentityProviders
     from filrouge.server.hub import create_app
 
     if host not in ("127.0.0.1", "::1", "localhost") and not (certificate or behind_proxy):
         remedy = "Give --certificate and --key, or --behind-proxy if a load balancer in front does TLS."
         raise BadInput("Plain HTTP is served on this machine only.", remedy=remedy)
-    pool = HubDatabase(database, max_connections=connections)
+    providers = IdentityProviders(oidc_secret, SystemClock()) if oidc_secret else None
+    pool = HubDatabase(database, max_connections=connections, providers=providers)
     pool.open()  # an error is shown as one line, before the server starts
     config = uvicorn.Config(
         create_app(pool, SystemClock()),
@@ -120,6 +129,60 @@ def tenant_list(database: Database, json: Json = False) -> None:
     output.table(columns, [[row[name] for name in columns] for row in found])
 
 
+@tenant_app.command("oidc")
+def tenant_oidc(
+    team: str,
+    database: Database,
+    issuer: Annotated[str, typer.Option(help="The address of the identity provider, as in its tokens.")] = "",
+    audience: Annotated[str, typer.Option(help="The name of this team's hub at the identity provider.")] = "",
+    admins: Annotated[str, typer.Option(help="Email addresses of the team's admins: a@x.org,b@x.org.")] = "",
+    new_secret: Annotated[bool, typer.Option("--new-secret", help="Replace the secret of `hub serve`.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Take no more tokens of it; the members stay.")] = False,
+    json: Json = False,
+) -> None:
+    """Let a team sign in with an identity provider (OpenID Connect). Connects as the owner."""
+    schema = _schema()
+    from filrouge.hub import oidc
+
+    if not off and not (issuer and audience):
+        raise BadInput("Issuer and audience are needed.", remedy="Give --issuer and --audience, or --off.")
+    secret = ""
+    with schema.connect(database) as connection:
+        tenant = schema.tenant_named(connection, team)
+        if off:
+            oidc.switch_off(connection, tenant)
+        else:
+            secret = oidc.configure(
+                connection, tenant, issuer=issuer, audience=audience, admins=admins.split(","), renew=new_secret
+            )
+    lines = [f"{team} takes no tokens of an identity provider." if off else f"{team} takes tokens of {issuer}."]
+    if secret:
+        lines.append(f"The secret of `filrouge hub serve --oidc-secret`, shown only now: {secret}")
+    _answer({"team": team, "issuer": "" if off else issuer, "secret": secret}, "\n".join(lines), json=json)
+
+
+@tenant_app.command("limit")
+def tenant_limit(
+    team: str,
+    database: Database,
+    requests: Annotated[int | None, typer.Option(min=1, help="Requests a minute.")] = None,
+    versions: Annotated[int | None, typer.Option(min=1, help="Pushed versions a minute.")] = None,
+    memories: Annotated[int | None, typer.Option(min=1, help="Live memories.")] = None,
+    bytes_: Annotated[int | None, typer.Option("--bytes", min=1, help="Stored bytes, of all versions.")] = None,
+    json: Json = False,
+) -> None:
+    """Show or change the limits of a team. Connects as the owner."""
+    schema = _schema()
+    from filrouge.hub.limits import set_limits
+
+    with schema.connect(database) as connection:
+        tenant = schema.tenant_named(connection, team)
+        found = set_limits(connection, tenant, requests=requests, versions=versions, memories=memories, bytes=bytes_)
+    rates = f"{team}: {found['requests']} requests and {found['versions']} pushed versions a minute."
+    stored = f"{found['stored_memories']} of {found['memories']} memories"
+    _answer(found, f"{rates}\n{stored}, {found['stored_bytes']} of {found['bytes']} bytes.", json=json)
+
+
 @hub_app.command()
 def audit(tenant: str, database: Database, json: Json = False) -> None:
     """Verify the journal of a team. Connects as the owner."""
@@ -130,6 +193,28 @@ def audit(tenant: str, database: Database, json: Json = False) -> None:
     line = f"{report.entries} entries, unbroken." if report.sound else f"Entry {report.broken_at}: {report.reason}."
     output.answer(told, line, json=json)
     if not report.sound:
+        raise typer.Exit(1)
+
+
+@hub_app.command("backup-check")
+def backup_check(
+    database: Database,
+    role: Annotated[str, typer.Option(help="The role that serves.")] = "filrouge_hub",
+    json: Json = False,
+) -> None:
+    """Say whether a restored database is sound and complete, and change nothing. Connects as the owner."""
+    schema = _schema()
+    from filrouge.hub import backup
+
+    with schema.connect(database) as connection:
+        found = backup.check(connection, role=role)
+    lines = [f"Schema {found.schema}; this program has {found.known_schema}."]
+    for one in found.tenants:
+        counts = ", ".join(f"{table} {number}" for table, number in one.rows.items())
+        lines += [f"{one.name}: {counts}. {one.entries} entries of its journal verified."]
+    lines += found.problems or ("Sound and complete. After a restore run `filrouge hub init --new-epoch`, then serve.",)
+    _answer({"sound": not found.problems, **asdict(found)}, "\n".join(lines), json=json)
+    if found.problems:
         raise typer.Exit(1)
 
 

@@ -119,6 +119,7 @@ class CandidateAnswer(Answer):
     work: list[str] | None = None
     strength: float | None = None
     text: str | None = Field(None, description="With `texts`: its beginning as it is now.")
+    channel: str | None = Field(None, description="In a preview or with `texts`: where it is from.")
 
 
 class LoggedRecall(Answer):

@@ -24,6 +24,7 @@ from filrouge.server.admission import requires
 from filrouge.server.live import MAX_SOCKETS, Sockets, serve_feed
 from filrouge.server.problems import problem_response
 from filrouge.server.responses import Answer, parts_of, read_in_tx, response_model
+from filrouge.team.repository import Team
 
 # Response models.
 
@@ -134,6 +135,7 @@ class AttentionAnswer(Answer):
     conflicts: int = Field(ge=0, description="Those that contradict a memory.")
     unproven: int = Field(ge=0, description="Those without sufficient evidence.")
     dead_jobs: int = Field(ge=0)
+    to_share: int = Field(ge=0, description="Memories that wait to be shared with the team.")
     notice: str = Field(description="Why the daemon does not listen on TCP although a port is configured; or empty.")
 
 
@@ -334,8 +336,8 @@ async def daemon_status(request: Request) -> dict[str, Any]:
 @daemon_router.get("/daemon/attention", responses=response_model(AttentionAnswer))
 async def daemon_attention(request: Request) -> dict[str, Any]:
     """Count what waits for a person. It is quick in a large memory, where the status takes longer."""
-    counts = await read_in_tx(request, health.attention)
-    return {**counts, "notice": request.app.state.listening.notice}
+    counts, to_share = await read_in_tx(request, lambda tx: (health.attention(tx), Team(tx).candidates()))
+    return {**counts, "to_share": to_share, "notice": request.app.state.listening.notice}
 
 
 @daemon_router.get("/daemon/health", responses=response_model(HealthReport))

@@ -55,6 +55,7 @@ class TeamMemory(Answer):
     reason: str
     kind: str
     text: str
+    language: str
     project: str
 
 

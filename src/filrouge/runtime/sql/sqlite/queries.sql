@@ -1221,11 +1221,11 @@ SELECT id, channel, user_message_preview, memories_injected, obsidian_notes_inje
 FROM memory_retrievals WHERE id < :before AND (:outcome = '' OR outcome = :outcome) ORDER BY id DESC LIMIT :limit
 -- name: recalls.texts
 -- The beginning of the memories, turns and threads with these ids, as they are now.
-SELECT id, substr(text, 1, :characters) AS text FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT id, substr(text, 1, :characters) AS text, channel FROM memories WHERE id IN (SELECT value FROM json_each(:ids))
 UNION ALL
-SELECT id, substr(text, 1, :characters) FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT id, substr(text, 1, :characters), channel FROM turns WHERE id IN (SELECT value FROM json_each(:ids))
 UNION ALL
-SELECT id, substr(title, 1, :characters) FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT id, substr(title, 1, :characters), '' FROM threads WHERE id IN (SELECT value FROM json_each(:ids))
 -- name: recalls.by_day
 SELECT substr(created_at, 1, 10) AS day, project_id AS project, count(*) AS recalls,
        sum(outcome = 'delivered') AS delivered, sum(outcome = 'late') AS late, sum(outcome = 'empty') AS empty,
@@ -2340,6 +2340,8 @@ DELETE FROM team_shared WHERE memory_id IN (SELECT value FROM json_each(:ids))
 -- name: team.counts
 SELECT state, count(*) AS n FROM team_shared GROUP BY state
 UNION ALL SELECT 'received_' || state, count(*) FROM team_received GROUP BY state
+-- name: team.candidates
+SELECT count(*) AS n FROM team_shared WHERE state = 'candidate'
 -- name: team.received
 SELECT * FROM team_received WHERE hub_id IN (SELECT value FROM json_each(:ids))
 -- name: team.received_as
