@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from filrouge.core.errors import BadInput, NotFound, Unauthorized
 from filrouge.core.paths import TEAM_TOKEN, load_secret
+from filrouge.core.protocols import Tx
 from filrouge.erasure.service import ForgetRequest, files_containing, forget_at_once
 from filrouge.hub.client import HubClient
 from filrouge.memories.changes import add_for_agent, bin_memory, restore, supersede
 from filrouge.memories.service import add_rule, list_reviews, settle
 from filrouge.runtime.services import Parts
 from filrouge.team import service
+from filrouge.team.models import Shared
+from filrouge.team.repository import Team
 from filrouge.testing import running
 from tests.support.given import BLOG, SHOP, ask, say
 from tests.support.postgres import Hub
-from tests.unit.hub.shared import team
+from tests.unit.hub.shared import CLOCK, team, ulid, version
 from tests.unit.team.shared import begun, exchange, live, note, reviews
 
 Join = Callable[..., Parts]
@@ -323,3 +327,59 @@ def test_two_who_correct_the_same_memory_keep_both_until_one_of_them_decides(hub
     assert set(live(dana)) & {by_ben, by_carl} == {by_ben}
     assert by_carl in live(carl)
     assert HubClient(url, secrets[0]).conflicts() == ()
+
+
+def test_an_older_copy_of_a_home_takes_up_the_numbers_where_the_hub_is(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    memory = note(ana, PORT)
+    exchange(ana, ben)
+
+    def as_before_it_was_sent(tx: Tx) -> None:
+        Team(tx).put_shared(Shared(memory=memory, state="queued"), CLOCK.now())
+
+    ana.writer.run(as_before_it_was_sent)
+    bin_memory(ana, memory)
+    exchange(ana, ben)
+    assert PORT not in live(ben)
+    assert [one["id"] for one in service.listed(ana, "shared")] == [memory]
+
+
+def test_what_never_reached_the_hub_does_not_keep_the_rest_there(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    memory = note(ana, PORT)
+    exchange(ana, ben)
+    with ana.team.exchanging:
+        lost = note(ana, "The harbour has three piers.")
+        ana.writer.run(lambda tx: Team(tx).put_shared(Shared(memory=lost, state="leaving", version=1), CLOCK.now()))
+        service.unshare(ana, [memory])
+    exchange(ana, ben)
+    assert PORT not in live(ben)
+    assert service.listed(ana, "leaving") == []
+
+
+def pushed(hub: Hub, home: Join, url: str, *versions: dict[str, Any]) -> Parts:
+    """Have another program of Ana's push versions of the project, in this order; return Ben's home afterwards."""
+    ana, ben = team(hub, "Ana", "Ben")
+    address = SHOP[0].removeprefix("origin:")
+    HubClient(url, ana).push([version(project=address, **fields) for fields in versions])
+    parts = home("ben", ben)
+    exchange(parts)
+    return parts
+
+
+def test_a_secret_that_another_program_shared_is_not_stored(hub: Hub, home: Join, url: str) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    ben = pushed(hub, home, url, {"text": f"The harbour deploys with {secret} from the runner."})
+    assert files_containing(ben.home, [secret]) == []
+    assert any("deploys with" in text for text in live(ben))
+
+
+def test_what_a_colleague_replaced_before_it_arrives_is_history(hub: Hub, home: Join, url: str) -> None:
+    replaced, newer = ulid(), "The API of the harbour listens on port 7412."
+    ben = pushed(hub, home, url, {"text": newer, "supersedes": replaced}, {"memory": replaced, "text": PORT})
+    assert {text for text in live(ben) if "port" in text} == {newer}
+
+
+def test_what_a_colleague_prefers_is_a_fact_about_them(hub: Hub, home: Join, url: str) -> None:
+    ben = pushed(hub, home, url, {"text": "I prefer short answers.", "kind": "preference"})
+    assert live(ben)["I prefer short answers."].kind == "fact"
