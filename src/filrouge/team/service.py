@@ -222,11 +222,9 @@ def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence
         ids = team.memories_of(before.project)
         known = team.shared(ids)
         team.drop_shared([id_ for id_, shared in known.items() if shared.state == "candidate"])
-        sent = {id_ for id_, shared in known.items() if shared.state == "shared"}
-        # Those that the hub has are sent again only if their quotes go with them now, or no longer do.
-        sharing.consider(
-            parts, tx, ids if evidence != before.with_evidence else [id_ for id_ in ids if id_ not in sent]
-        )
+        if evidence == before.with_evidence:  # what the hub has is sent again only if its quotes change
+            ids = [id_ for id_ in ids if id_ not in known or known[id_].state != "shared"]
+        sharing.consider(parts, tx, ids)
 
     parts.writer.run(write)
     return status(parts)

@@ -67,6 +67,7 @@ def test_what_cannot_be_is_refused_with_what_can(shell: Shell, hub: str) -> None
     joined(shell, hub)
     for words, remedy in (
         (("share",), "filrouge team share --help"),
+        (("share", "0zzz", "--evidence"), "--policy"),
         (("share", "--policy", "all", "--project", "shop"), "all-memories"),
         (("share", "--policy", "ask", "--project", "atlas"), "filrouge project list"),
         (("share", "zzzz"), "filrouge facts --all"),

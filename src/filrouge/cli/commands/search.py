@@ -167,12 +167,10 @@ def _team_rows() -> dict[str, str]:
         return {}
     if not team["joined"]:
         return {}
-    state = f"{team['shared']} shared, {team['received']} received"
-    if team["candidates"]:
-        state += f", {team['candidates']} waiting for you (filrouge team list)"
-    return {
-        "Team": f"{team['team']}: {'the last exchange failed (filrouge team status)' if team['problem'] else state}"
-    }
+    if team["problem"]:
+        return {"Team": f"{team['team']}: the last exchange failed (filrouge team status)"}
+    waiting = f", {team['candidates']} waiting for you (filrouge team list)" if team["candidates"] else ""
+    return {"Team": f"{team['team']}: {team['shared']} shared, {team['received']} received{waiting}"}
 
 
 def _lost_rows() -> dict[str, str]:

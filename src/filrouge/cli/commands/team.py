@@ -82,12 +82,14 @@ def share(
     """Share memories, or say what is shared of a project from now on."""
     if bool(ids) == bool(policy):
         raise BadInput("Give either ids of memories or a policy.", remedy="See `filrouge team share --help`.")
+    if ids and (project or evidence is not None):
+        raise BadInput("--project and --evidence belong to a policy.", remedy="Give --policy with them, and no ids.")
     if ids:
         _show_memories(ask("POST", f"{_PATH}/share", {"ids": ids}, timeout=_SECONDS), json=json)
         return
     names = names_of_project(project or ".")
     body = {"project": names, "policy": policy, "with_evidence": evidence}
-    _show_policy(ask("PUT", f"{_PATH}/policy", body, timeout=_SECONDS), names, json=json)
+    _show_policy(ask("PUT", f"{_PATH}/policy", body, timeout=_SECONDS), names, policy, json=json)
 
 
 @team_app.command()
@@ -142,7 +144,7 @@ def _policy(project: Mapping[str, Any]) -> str:
     return project["policy"] + (" with evidence" if project["with_evidence"] else "")
 
 
-def _show_policy(found: Mapping[str, Any], names: Sequence[str], *, json: bool) -> None:
+def _show_policy(found: Mapping[str, Any], names: Sequence[str], policy: str, *, json: bool) -> None:
     if json:
         output.show_json(found)
         return
@@ -151,7 +153,7 @@ def _show_policy(found: Mapping[str, Any], names: Sequence[str], *, json: bool) 
             output.say(f"{project['name']} ({project['address']}): {_policy(project)}.")
     if waiting := _waiting(found).removeprefix(", "):
         output.say(f"Of all projects: {waiting}.")
-    if found["shared"]:
+    if found["shared"] and policy != "all-memories":
         output.say("What was shared before stays shared until you take it back: `filrouge team unshare ID`.")
 
 
@@ -162,8 +164,3 @@ def _show_memories(found: Sequence[Mapping[str, Any]], *, json: bool) -> None:
 def _row(memory: Mapping[str, Any]) -> tuple[str, ...]:
     reason = f": {memory['reason']}" if memory["reason"] else ""
     return memory["id"], f"{memory['state']}{reason}", memory["kind"], memory["project"] or "-", memory["text"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add nothing: all commands are in the group."""
-    _ = app
