@@ -383,3 +383,48 @@ def test_what_a_colleague_replaced_before_it_arrives_is_history(hub: Hub, home: 
 def test_what_a_colleague_prefers_is_a_fact_about_them(hub: Hub, home: Join, url: str) -> None:
     ben = pushed(hub, home, url, {"text": "I prefer short answers.", "kind": "preference"})
     assert live(ben)["I prefer short answers."].kind == "fact"
+
+
+def test_a_correction_outlives_the_forgetting_of_what_it_corrects(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    memory, newer = note(ana, PORT), "The API of the harbour listens on port 7412."
+    exchange(ana, ben)
+    supersede(ben, live(ben)[PORT].id, newer)
+    forget_at_once(ana, ForgetRequest(id=memory))
+    exchange(ana, ben)
+    assert newer in live(ben)
+    assert files_containing(ben.home, [PORT]) == []
+
+
+def test_a_rule_that_its_author_ends_waits_no_longer(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    rule = add_rule(ana, "Always run the linter before a commit.", names=SHOP, scope="project")
+    exchange(ana, ben)
+    assert len(reviews(ben)) == 1
+    bin_memory(ana, rule.memory_id)
+    exchange(ana, ben)
+    assert reviews(ben) == []
+
+
+def test_under_another_policy_nothing_waits_that_it_does_not_cover(hub: Hub, home: Join) -> None:
+    [secret] = team(hub, "Ana")
+    ana = home("ana", secret, policy="ask")
+    note(ana, PORT)
+    exchange(ana)
+    assert len(service.listed(ana)) == 1
+    service.set_policy(ana, SHOP, "off")
+    assert service.listed(ana) == []
+
+
+def test_what_was_taken_back_is_shared_again_only_when_it_is_stated_anew(ana_and_ben: tuple[Parts, Parts]) -> None:
+    ana, ben = ana_and_ben
+    memory = note(ana, PORT)
+    exchange(ana, ben)
+    service.unshare(ana, [memory])
+    exchange(ana, ben)
+    with pytest.raises(BadInput, match="taken back"):
+        service.share(ana, [memory])
+    newer = "The API of the harbour listens on port 7412."
+    supersede(ana, memory, newer)
+    exchange(ana, ben)
+    assert newer in live(ben)
