@@ -76,7 +76,8 @@ BEGIN
 END $$;
 CREATE TRIGGER count_words AFTER INSERT OR DELETE ON hub.versions FOR EACH ROW EXECUTE FUNCTION hub.follow_words();
 CREATE TRIGGER recount_words AFTER UPDATE ON hub.versions FOR EACH ROW
-  WHEN (OLD.is_latest <> NEW.is_latest OR OLD.state <> NEW.state OR OLD.words IS DISTINCT FROM NEW.words)
+  WHEN (OLD.is_latest IS DISTINCT FROM NEW.is_latest OR OLD.state IS DISTINCT FROM NEW.state
+        OR OLD.words IS DISTINCT FROM NEW.words)
   EXECUTE FUNCTION hub.follow_words();
 
 -- The best `top` memories of this transaction's tenant by the sum of the weights of the probes that find them, among
