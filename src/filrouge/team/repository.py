@@ -31,6 +31,11 @@ class Team:
             return None
         return Membership(**pick_columns(row, _MEMBERSHIP), joined_at=from_text(row["joined_at"]))
 
+    def is_of(self, membership: Membership) -> bool:
+        """Return whether this is still the team of this home."""
+        now = self.membership()
+        return now is not None and now.device == membership.device
+
     def join(self, membership: Membership) -> None:
         """Store the team. What an earlier team left behind is removed."""
         self.leave()
@@ -64,6 +69,10 @@ class Team:
         """Store what is shared of a project."""
         row = fields_of(policy, ("policy", "with_evidence", "cursor"))
         self._tx.run("team.policy", row | {"project_id": policy.project})
+
+    def caught_up(self, project: str, cursor: str | None) -> None:
+        """Record how far the team's earlier memories of a project were read; None = all of them."""
+        self._tx.run("team.caught_up", {"project_id": project, "cursor": cursor})
 
     def memories_of(self, project: str) -> list[str]:
         """Return the live memories of a project that can be shared, oldest first."""
