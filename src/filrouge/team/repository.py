@@ -31,11 +31,6 @@ class Team:
             return None
         return Membership(**pick_columns(row, _MEMBERSHIP), joined_at=from_text(row["joined_at"]))
 
-    def is_of(self, membership: Membership) -> bool:
-        """Return whether this is still the team of this home."""
-        now = self.membership()
-        return now is not None and now.device == membership.device
-
     def join(self, membership: Membership) -> None:
         """Store the team. What an earlier team left behind is removed."""
         self.leave()

@@ -66,7 +66,7 @@ def synchronise(parts: Parts) -> None:
             changed = sharing.consider_changes(parts)
             sharing.push(parts, hub)
             receiving.pull(parts, hub)
-            if changed or state.at is None:
+            if changed or state.failures or state.at is None:
                 receiving.settle_conflicts(parts, hub)
         except FilrougeError as error:
             state.problem, state.failures = f"{error.message} {error.remedy}".strip(), state.failures + 1
@@ -198,7 +198,7 @@ def status(parts: Parts) -> dict[str, Any]:
 def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence: bool | None = None) -> dict[str, Any]:
     """Say what is shared of a project from now on, and of what is known of it already; return the status.
 
-    What was shared under an earlier policy stays shared.
+    What was shared under an earlier policy stays shared; what waits because of it, and is not covered now, is not sent.
 
     Args:
         names: names of the project.
@@ -219,14 +219,7 @@ def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence
         before = _policy_of(tx, names)
         evidence = before.with_evidence if with_evidence is None else with_evidence
         team.put_policy(replace(before, policy=chosen, with_evidence=evidence))
-        ids = team.memories_of(before.project)
-        known = team.shared(ids)
-        team.drop_shared([id_ for id_, shared in known.items() if shared.state == "candidate"])
-        sent = {id_ for id_, shared in known.items() if shared.state == "shared"}
-        # Those that the hub has are sent again only if their quotes go with them now, or no longer do.
-        sharing.consider(
-            parts, tx, ids if evidence != before.with_evidence else [id_ for id_ in ids if id_ not in sent]
-        )
+        sharing.reconsider(parts, tx, before.project, again=evidence != before.with_evidence)
 
     parts.writer.run(write)
     return status(parts)
@@ -255,7 +248,7 @@ def share(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     def write(tx: Tx) -> None:
         team = Team(tx)
         for shared in _sharable(parts, tx, memory_ids):
-            team.put_shared(replace(shared, state="queued", reason=""), parts.clock.now())
+            team.put_shared(replace(shared, state="queued", reason=sharing.BY_HAND), parts.clock.now())
 
     parts.writer.run(write)
     return chosen(parts, memory_ids)
