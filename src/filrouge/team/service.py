@@ -1,7 +1,8 @@
 """Sharing with a team: join and leave, what is shared of a project, what became of it, and the task that does it.
 
-The task talks to the hub every two seconds: it pushes what changed here and applies what changed there. If the hub does
-not answer it tries again after growing pauses; meanwhile everything else works, and what is to be sent waits.
+The task asks the hub every two seconds what changed there, and looks more often whether something changed here, which
+it pushes at once. If the hub does not answer it tries again after growing pauses; meanwhile everything else works, and
+what is to be sent waits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from filrouge.core.clock import new_id, text_or_none, to_text
+from filrouge.core.clock import monotonic, new_id, text_or_none, to_text
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.core.paths import TEAM_TOKEN, inside, load_secret, store_secret
 from filrouge.core.protocols import Tx
@@ -26,11 +27,13 @@ from filrouge.projects.repository import names_of, project_id
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
 from filrouge.team import receiving, sharing
-from filrouge.team.models import POLICIES, Membership, Policy, ProjectPolicy, Shared, SharedState
+from filrouge.team.models import POLICIES, Membership, Policy, ProjectPolicy, Shared, SharedState, SyncState
 from filrouge.team.repository import Team
 
 _SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
+_DOUBLINGS: Final = 5
 _TIMEOUT: Final = 30.0
 #: Memories that one request may share, or take back.
 MAX_CHOSEN: Final = 500
@@ -43,16 +46,25 @@ _PROPOSED: Final = "an agent proposes it"
 def team_watch(parts: Parts) -> PeriodicTask:
     """Return the task that exchanges memories with the hub."""
     return PeriodicTask(
-        lambda: _pause(parts.team.failures),
-        lambda: synchronise(parts),
+        lambda: _pause(parts.team),
+        lambda: _follow(parts),
         name="team",
         failure_message="memories could not be exchanged with the team",
     )
 
 
-def _pause(failures: int) -> float:
-    """Return the seconds until the next exchange. Devices that lost the same hub come back at different moments."""
-    return min(_LONGEST_PAUSE, _SECONDS * 2**failures) * (1 if not failures else random.uniform(0.5, 1))  # noqa: S311
+def _pause(state: SyncState) -> float:
+    """Return the seconds until the next look. Devices that lost the same hub come back at different moments."""
+    if state.failures:
+        return min(_LONGEST_PAUSE, _SECONDS * 2 ** min(state.failures, _DOUBLINGS)) * random.uniform(0.5, 1)  # noqa: S311
+    return _LOOK_SECONDS if state.at else _SECONDS
+
+
+def _follow(parts: Parts) -> None:
+    """Exchange memories if something changed here, or the hub was not asked for a while."""
+    is_due = monotonic() - parts.team.asked >= _SECONDS - _LOOK_SECONDS / 2
+    if is_due or parts.team.failures or parts.readers.here(sharing.has_news):
+        synchronise(parts)
 
 
 def synchronise(parts: Parts) -> None:
@@ -62,6 +74,7 @@ def synchronise(parts: Parts) -> None:
         return
     state = parts.team
     with state.exchanging:
+        state.asked = monotonic()
         try:
             changed = sharing.consider_changes(parts)
             sharing.push(parts, hub)

@@ -45,13 +45,14 @@ def consider_changes(parts: Parts) -> bool:
         True if any changed.
     """
     changed = False
-    while parts.readers.here(_has_news):
+    while parts.readers.here(has_news):
         parts.writer.run_patient(lambda tx: _consider_next(parts, tx))
         changed = True
     return changed
 
 
-def _has_news(tx: Tx) -> bool:
+def has_news(tx: Tx) -> bool:
+    """Return whether a memory changed since the last time."""
     membership = Team(tx).membership()
     return membership is not None and bool(Team(tx).changed_since(membership.entry, 1)[0])
 

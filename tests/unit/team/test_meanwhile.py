@@ -16,6 +16,7 @@ from filrouge.team import receiving, service, sharing
 from filrouge.testing import idle, running
 from tests.support.given import BLOG, SHOP, say
 from tests.support.postgres import Hub
+from tests.support.waiting import eventually
 from tests.unit.hub.shared import team
 
 PORT = "The API of the harbour listens on port 7300."
@@ -155,3 +156,16 @@ def test_a_project_that_the_team_does_not_share_is_not_named(ana: Parts, meanwhi
     say(ana, "hello there", BLOG)
     receiving.pull(ana, meanwhile)
     assert not any("blog" in project for project in meanwhile.asked)
+
+
+def test_after_days_without_the_hub_it_is_found_again(ana: Parts) -> None:
+    ana.team.exchanging.release()
+    try:
+        ana.team.failures = 5000
+        watch = service.team_watch(ana)
+        watch.start()
+        watch.wake()
+        eventually("the hub is found", lambda: ana.team.failures == 0, 10.0)
+        watch.stop()
+    finally:
+        ana.team.exchanging.acquire()
