@@ -55,7 +55,7 @@ class Proxy:
     def drop(self) -> None:
         """End all connections that are open."""
         for wire in list(self._open):
-            _reset(wire)
+            _end(wire, at_once=True)
 
     def _accept(self) -> None:
         while True:
@@ -65,7 +65,7 @@ class Proxy:
                 return
             self.requests += 1
             if self.weather == "reset":
-                _reset(client)
+                _end(client, at_once=True)
                 continue
             self._open.add(client)
             threading.Thread(target=self._serve, args=(client, self.weather), daemon=True).start()
@@ -83,7 +83,7 @@ class Proxy:
             pass
         finally:
             self._open.discard(client)
-            _reset(client) if weather == "cut" else client.close()
+            _end(client, at_once=weather == "cut")
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
@@ -108,10 +108,11 @@ class Proxy:
                 client.sendall(piece)
 
 
-def _reset(wire: socket.socket) -> None:
-    """End a connection at once, whatever is under way."""
+def _end(wire: socket.socket, *, at_once: bool) -> None:
+    """End a connection, whatever is under way or after it is sent; also for a thread that waits for its bytes."""
     with suppress(OSError):
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOW)
+        if at_once:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOW)
         wire.shutdown(socket.SHUT_RDWR)
     with suppress(OSError):
         wire.close()

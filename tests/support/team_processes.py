@@ -9,7 +9,7 @@ import tempfile
 import urllib.request
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,6 @@ class Colleague:
     name: str
     home: str
     sessions: int = 0
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout: float = 60.0) -> Any:
         """Return what a route of the daemon answers."""
@@ -159,12 +158,12 @@ class Colleague:
 
 
 @contextmanager
-def colleague(name: str, **environ: str) -> Generator[Colleague]:
+def colleague(name: str) -> Generator[Colleague]:
     """Start a daemon for a member who has cloned the project."""
     with processes.throw_away_home() as home:
         clone(processes.workplace(home))
-        with processes.daemon(home, **environ):
-            yield Colleague(name=name, home=home, environ=environ)
+        with processes.daemon(home):
+            yield Colleague(name=name, home=home)
 
 
 def clone(folder: str, address: str = ADDRESS) -> None:

@@ -35,6 +35,8 @@ _LOOK_SECONDS: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 _DOUBLINGS: Final = 5
 _TIMEOUT: Final = 30.0
+#: What a daemon that stops waits for an exchange. The hub may hang, and the next daemon repeats what it did not answer.
+_STOP_SECONDS: Final = 1.0
 #: Memories that one request may share, or take back.
 MAX_CHOSEN: Final = 500
 _LISTED: Final = 200
@@ -50,6 +52,7 @@ def team_watch(parts: Parts) -> PeriodicTask:
         lambda: _follow(parts),
         name="team",
         failure_message="memories could not be exchanged with the team",
+        patience=_STOP_SECONDS,
     )
 
 
