@@ -87,8 +87,8 @@ def test_the_readers_own_correction_wins_and_leaving_erases_what_was_received(
 
 # What must not leave.
 
-#: How the canaries begin that stay, and the one that is shared.
-KEPT, SHARED = "zqkeepathome", "zqshowothers"
+#: How the canaries begin that stay, the one that is shared, and those that are forgotten.
+KEPT, SHARED, GONE = "zqkeepathome", "zqshowothers", "zqforgetthis"
 
 
 def canaries(mark: str) -> Iterator[str]:
@@ -190,3 +190,63 @@ def test_twelve_kinds_of_content_never_leave(place: Office, team: tuple[Colleagu
     assert ana.home.encode() not in wire
     here = left(ana.home, list(found.values()))
     assert [kind for kind, word in found.items() if word not in here] == ["secret"], "not every canary came in"
+
+
+# Forgetting.
+
+
+def test_a_hundred_forgotten_memories_are_gone_from_the_hub_and_every_device(place: Office) -> None:
+    joined = place.members("Ana", "Ben", "Cid")
+    client = place.client(joined[0])
+    with ExitStack() as stack, processes.throw_away_home() as off:
+        ana, ben = stack.enter_context(colleague("Ana")), stack.enter_context(colleague("Ben"))
+        cid = Colleague(name="Cid", home=off)
+        clone(processes.workplace(off))
+        with processes.daemon(off):
+            for person, secret in zip((ana, ben, cid), joined, strict=True):
+                person.join(place.network.url, secret)
+            for number, word in enumerate(canaries(GONE)):
+                ana.note(f"the {word}-{number} service listens on port {10_000 + number} at {GONE}")
+            for person in (ana, ben, cid):
+                person.synchronise()
+            eventually("all is embedded", lambda: all(processes.quiet(one.home) for one in (ana, ben, cid)))
+            assert [sum(GONE in text for text in one.live()) for one in (ana, ben, cid)] == [100, 100, 100]
+        assert rows(place).count(GONE.encode()) == 200
+
+        receipt = ana.ask("POST", "/api/memory/forget", {"text": GONE, "at_once": True})
+        assert receipt["ok"], receipt
+        for person in (ana, ben, ana):
+            assert person.synchronise()["problem"] == ""
+        for person in (ana, ben):
+            assert files_containing(person.home, [GONE]) == []
+            assert left(person.home, [GONE]) == {}
+        assert inside(rows(place), [GONE]) == []
+        [waiting] = client.status()["unconfirmed"]
+        assert (waiting["name"], waiting["memories"]) == ("Cid's laptop", 100)
+
+        found = [remains(place)]
+        for command in ("VACUUM hub.versions", "VACUUM FULL hub.versions"):
+            with psycopg.connect(place.hub.superuser, dbname=place.hub.name, autocommit=True) as connection:
+                connection.execute(command)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            found.append(remains(place))
+        with psycopg.connect(place.hub.superuser, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET wal_recycle = off")
+            connection.execute("SELECT pg_reload_conf(), pg_switch_wal()")
+        eventually("the WAL is gone", lambda: remains(place) == (0, 0), 10)
+        print(f"tables, WAL: after forgetting {found[0]}, after VACUUM {found[1]}, after VACUUM FULL {found[2]}")
+        assert found[2][0] == 0
+
+        with processes.daemon(off):
+            eventually("the device that was off confirms", lambda: client.status()["unconfirmed"] == [])
+        assert files_containing(off, [GONE]) == []
+
+
+def remains(place: Office) -> tuple[int, int]:
+    """How often a forgotten memory stands in the files of tables and indexes, and in the WAL."""
+    tables = wal = 0
+    for name, content in files(place):
+        if name.startswith("pg_wal"):
+            wal += content.count(GONE.encode())
+        else:
+            tables += content.count(GONE.encode())
+    return tables, wal
