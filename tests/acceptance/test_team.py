@@ -198,6 +198,9 @@ def test_twelve_kinds_of_content_never_leave(place: Office, team: tuple[Colleagu
 def test_a_hundred_forgotten_memories_are_gone_from_the_hub_and_every_device(place: Office) -> None:
     joined = place.members("Ana", "Ben", "Cid")
     client = place.client(joined[0])
+    with psycopg.connect(place.hub.superuser, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET wal_recycle = off")  # else old WAL stays as room for new
+        connection.execute("SELECT pg_reload_conf()")
     with ExitStack() as stack, processes.throw_away_home() as off:
         ana, ben = stack.enter_context(colleague("Ana")), stack.enter_context(colleague("Ben"))
         cid = Colleague(name="Cid", home=off)
@@ -211,7 +214,7 @@ def test_a_hundred_forgotten_memories_are_gone_from_the_hub_and_every_device(pla
                 person.synchronise()
             eventually("all is embedded", lambda: all(processes.quiet(one.home) for one in (ana, ben, cid)))
             assert [sum(GONE in text for text in one.live()) for one in (ana, ben, cid)] == [100, 100, 100]
-        assert rows(place).count(GONE.encode()) == 200
+        assert rows(place).count(GONE.encode()) >= 200
 
         receipt = ana.ask("POST", "/api/memory/forget", {"text": GONE, "at_once": True})
         assert receipt["ok"], receipt
@@ -225,13 +228,12 @@ def test_a_hundred_forgotten_memories_are_gone_from_the_hub_and_every_device(pla
         assert (waiting["name"], waiting["memories"]) == ("Cid's laptop", 100)
 
         found = [remains(place)]
-        for command in ("VACUUM hub.versions", "VACUUM FULL hub.versions"):
+        for command in ("VACUUM", "VACUUM FULL"):
             with psycopg.connect(place.hub.superuser, dbname=place.hub.name, autocommit=True) as connection:
                 connection.execute(command)  # pyright: ignore[reportArgumentType, reportCallIssue]
             found.append(remains(place))
         with psycopg.connect(place.hub.superuser, autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM SET wal_recycle = off")
-            connection.execute("SELECT pg_reload_conf(), pg_switch_wal()")
+            connection.execute("SELECT pg_switch_wal()")
         eventually("the WAL is gone", lambda: remains(place) == (0, 0), 10)
         print(f"tables, WAL: after forgetting {found[0]}, after VACUUM {found[1]}, after VACUUM FULL {found[2]}")
         assert found[2][0] == 0

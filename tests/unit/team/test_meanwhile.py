@@ -39,11 +39,6 @@ class Meanwhile(HubClient):
         self._happens()
         return answers
 
-    def forget(self, memories: Sequence[str]) -> dict[str, int]:
-        erased = super().forget(memories)
-        self._happens()
-        return erased
-
     def changes(self, *, after: str, limit: int = 500, device: str | None = None, project: str | None = None) -> Page:
         self.asked = [*self.asked, project or ""]
         page = super().changes(after=after, limit=limit, device=device, project=project)
@@ -113,16 +108,6 @@ def test_what_is_declined_before_it_is_sent_is_not_sent(
     sharing.push(replace(ana, redact=redact), meanwhile)
     assert state(ana, memory) == "declined"
     assert stored(url, secrets[0]) == []
-
-
-def test_what_is_shared_again_during_its_removal_is_shared(ana: Parts, meanwhile: Meanwhile) -> None:
-    memory = note(ana)
-    service.share(ana, [memory])
-    sharing.push(ana, meanwhile)
-    service.unshare(ana, [memory])
-    meanwhile.after = lambda: service.share(ana, [memory])
-    sharing.push(ana, meanwhile)
-    assert state(ana, memory) == "queued"
 
 
 def test_what_waits_for_the_hub_stays_here_once_the_policy_ends(
