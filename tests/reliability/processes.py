@@ -44,9 +44,10 @@ Row = dict[str, Any]
 
 _FORGE: Final = """
 import json, os, signal, sys
-import filrouge.server.serving
-import filrouge.server.api
-from filrouge.server.__main__ import main
+from importlib import import_module
+program, *imported = sys.argv[1:]
+for name in (program, *imported):
+    import_module(name)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 print("ready", flush=True)
 for line in sys.stdin:
@@ -57,12 +58,14 @@ for line in sys.stdin:
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)
+        environ, words = json.loads(line)
         os.environ.clear()
-        os.environ.update(json.loads(line))
-        sys.argv = ["filrouge.server"]
-        os._exit(main())
+        os.environ.update(environ)
+        sys.argv = [program, *words]
+        os._exit(import_module(program).main())
     print(pid, flush=True)
 """
+_DAEMON: Final = ("filrouge.server.__main__", "filrouge.server.serving", "filrouge.server.api")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,13 +358,14 @@ class Forked:
 
 
 class Forge:
-    """Makes daemons by forking an interpreter that has imported everything."""
+    """Makes processes of a program, the daemon by default, by forking an interpreter that has imported everything."""
 
-    def __init__(self, home: str, **environ: str) -> None:
+    def __init__(self, home: str, program: tuple[str, ...] = _DAEMON, **environ: str) -> None:
+        """Take the home, and the modules that are imported; the first is the program."""
         self._environ = environment(home, **environ)
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _FORGE],
+            [sys.executable, "-c", _FORGE, *program],
             env=self._environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -379,9 +383,13 @@ class Forge:
         home, deadline = environ["FILROUGE_HOME"], time.monotonic() + 1.0
         while lock_holder(home) and time.monotonic() < deadline:
             time.sleep(0.001)
+        return self.make(environ)
+
+    def make(self, environ: Mapping[str, str], *words: str) -> int:
+        """Start a process with these words; its id."""
         with self._lock:
             assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(dict(environ)) + "\n")
+            self._process.stdin.write(json.dumps((dict(environ), words)) + "\n")
             self._process.stdin.flush()
             return int(self._said())
 

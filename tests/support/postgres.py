@@ -11,6 +11,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -42,13 +43,28 @@ def server() -> Generator[str]:
     if given := os.environ.get("FILROUGE_TEST_POSTGRES"):
         yield given
         return
+    with own_server() as running:
+        yield running.url
+
+
+@contextmanager
+def own_server(data: Path | None = None) -> Generator[Server]:
+    """Start a server that can be ended and started again.
+
+    Args:
+        data: an empty directory that any user can reach, for everything but the WAL; None = a temporary one.
+    """
     # Another user must reach it, and the tests' own folder is private.
     with tempfile.TemporaryDirectory(prefix="filrouge-pg-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)
-        cluster = Cluster(Path(folder))
+        cluster = Cluster(Path(folder), data)
         cluster.create()
-        with cluster.running() as url:
-            yield url
+        running = Server(cluster)
+        try:
+            running.start()
+            yield running
+        finally:
+            running.stop()
 
 
 class Cluster:
@@ -58,10 +74,11 @@ class Cluster:
         data: the directory of the data.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, data: Path | None = None) -> None:
         self._folder = folder
         self._binaries, self._user = _binaries(folder)
-        self.data = folder / "data"
+        self._is_elsewhere = data is not None
+        self.data = data or folder / "data"
 
     def directory(self, name: str) -> Path:
         """A new directory that the server may write to."""
@@ -73,33 +90,33 @@ class Cluster:
 
     def create(self) -> None:
         """Create the data of an empty server."""
-        self.directory(self.data.name)
-        options = ("--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "--no-locale")
+        options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync", "--no-locale"]
+        if self._is_elsewhere:
+            options += ["-X", str(self.directory("wal"))]
+            if self._user:
+                shutil.chown(self.data, self._user)
+        else:
+            self.directory(self.data.name)
         self.run("initdb", "-D", str(self.data), *options)
 
     @contextmanager
     def running(self, *settings: str, **environ: str) -> Generator[str]:
         """Run the server with settings such as `--archive_mode=on`; return the URL of its superuser."""
-        port = free_port()
-        process = self.start(
-            "postgres", "-D", str(self.data), "-p", str(port), "-c", "listen_addresses=127.0.0.1", "-c",
-            "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200", *settings,
-            **environ,
-        )  # fmt: skip
-        url = make_conninfo(host="127.0.0.1", port=port, user="postgres", dbname="postgres")
+        running = Server(self, *settings, **environ)
         try:
-            _wait(url, process, self._folder / "log")
-            yield url
+            running.start()
+            yield running.url
         finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
+            running.stop()
+
+    def log(self) -> str:
+        """Return what the server and its programs said."""
+        return (self._folder / "log").read_text(encoding="utf-8", errors="replace")
 
     def run(self, program: str, *arguments: str, **environ: str) -> None:
         """Run a program to its end, one of the server's or one of the machine; it must succeed."""
         if self.start(program, *arguments, **environ).wait(_START_SECONDS) != 0:
-            raise RuntimeError((self._folder / "log").read_text(encoding="utf-8", errors="replace"))
+            raise RuntimeError(self.log())
 
     def start(self, program: str, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:
         """Start a program as the server's user."""
@@ -115,6 +132,49 @@ class Cluster:
                 group=pwd.getpwnam(self._user).pw_gid if self._user else None,
                 extra_groups=[] if self._user else None,
             )
+
+
+class Server:
+    """A server on the files of a cluster, at one address for its whole life.
+
+    Attributes:
+        url: of its superuser.
+        data: the directory of the data.
+    """
+
+    def __init__(self, cluster: Cluster, *settings: str, **environ: str) -> None:
+        self._cluster, self._settings, self._environ = cluster, settings, environ
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.data = cluster.data
+        self.url = make_conninfo(host="127.0.0.1", port=self._port, user="postgres", dbname="postgres")
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._process = process = self._cluster.start(
+            "postgres", "-D", str(self.data), "-p", str(self._port), "-c", "listen_addresses=127.0.0.1", "-c",
+            "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200", *self._settings,
+            **self._environ,
+        )  # fmt: skip
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(self._cluster.log()) from None
+                time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """End it: SIGINT ends open transactions, SIGQUIT ends at once, so that the next start recovers."""
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self._process.kill()
+        self._process.wait()
 
 
 def program(name: str) -> Path:
@@ -144,18 +204,6 @@ def _location() -> str:
     assert found is not None
     assert found.origin is not None
     return os.path.dirname(found.origin)
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            psycopg.connect(url, connect_timeout=2).close()
-            return
-        except psycopg.OperationalError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(log.read_text(encoding="utf-8", errors="replace")) from None
-            time.sleep(0.05)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

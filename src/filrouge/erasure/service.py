@@ -133,7 +133,8 @@ def _file_contains(path: str, any_case: Sequence[bytes], case_sensitive: Sequenc
     overlap = b""
     try:
         for chunk in read_raw(path, _CHUNK_BYTES) if os.path.basename(path).startswith(DATABASE) else _chunks(path):
-            content = overlap + chunk
+            # The reserve for a full disk, most of a small home, has zeros only.
+            content = overlap + (chunk if chunk.strip(b"\0") else chunk[:_OVERLAP_BYTES])
             lower = content.lower()
             if any(_contains_word(form, lower) for form in any_case) or any(form in content for form in case_sensitive):
                 return True

@@ -96,6 +96,7 @@ _CONFLICTS: Final = TypeAdapter(tuple[Conflict, ...])
 _ERASED: Final = TypeAdapter(dict[str, int])
 _NEW_TOKEN: Final = TypeAdapter(NewToken)
 _NOTHING: Final = TypeAdapter[None](None)
+_PROJECTS: Final = TypeAdapter(list[str])
 _STATUS: Final = TypeAdapter(_Status)
 _MEMBERS: Final = TypeAdapter(list[_Member])
 
@@ -151,6 +152,10 @@ class HubClient:
         given = {"after": after, "limit": limit, "device": device, "project": project}
         query = urlencode({name: value for name, value in given.items() if value is not None})
         return self._ask("GET", f"/changes?{query}", _PAGE)
+
+    def projects(self) -> list[str]:
+        """Return the addresses of the projects that have shared memories."""
+        return self._ask("GET", "/projects", _PROJECTS)
 
     def conflicts(self) -> tuple[Conflict, ...]:
         """Return the conflicts that nobody has settled, oldest first."""

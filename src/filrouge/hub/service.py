@@ -225,6 +225,19 @@ def changes(session: Session, *, after: str, limit: int, device: str | None = No
     )
 
 
+def projects(session: Session) -> list[str]:
+    """Return the addresses of the projects that have shared memories, in alphabetical order.
+
+    Raises:
+        Forbidden: the token may not read.
+    """
+    session.require("read")
+    rows = session.connection.execute(
+        "SELECT DISTINCT project FROM hub.versions WHERE is_latest AND state = 'live' ORDER BY project"
+    )
+    return [row["project"] for row in rows]
+
+
 def _note_position(session: Session, device: str, position: Position) -> None:
     """Record how far a device is; most requests change nothing, and then write nothing."""
     row = _device(session, device)

@@ -302,9 +302,13 @@ class IdleTracker:
 class Background:
     """A thread that runs until it is stopped. A subclass implements `_work`, which returns once `_stopping` is set."""
 
-    def __init__(self, name: str, wake: Event | None = None) -> None:
-        """Take the thread's name, and the flag that `stop` also sets, so that a wait for work ends."""
-        self._wake, self._stopping = wake or Event(), Event()
+    def __init__(self, name: str, wake: Event | None = None, patience: float | None = None) -> None:
+        """Take the thread's name, the flag that `stop` also sets, so that a wait for work ends, and its patience.
+
+        Args:
+            patience: the seconds that `stop` waits for the current work at most; None = until it is done.
+        """
+        self._wake, self._stopping, self._patience = wake or Event(), Event(), patience
         self._thread = Thread(target=self._work, name=f"filrouge-{name}", daemon=True)
 
     def start(self) -> None:
@@ -312,11 +316,11 @@ class Background:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the current work, then end the thread."""
+        """Finish the current work, then end the thread. One that waits longer than its patience ends on its own."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(self._patience)
 
     def _work(self) -> None:
         raise NotImplementedError
@@ -329,17 +333,24 @@ class PeriodicTask(Background):
     """
 
     def __init__(
-        self, seconds: float | Callable[[], float], task: Callable[[], object], *, name: str, failure_message: str
+        self,
+        seconds: float | Callable[[], float],
+        task: Callable[[], object],
+        *,
+        name: str,
+        failure_message: str,
+        patience: float | None = None,
     ) -> None:
-        """Take the interval, the function, the thread's name, and the message logged on failure.
+        """Take the interval, the function, the thread's name, the message logged on failure, and its patience.
 
         If the interval is a function, it is called before each wait, so that a task with nothing to do waits longer.
+        A task that waits for the network needs a patience, so that `stop` does not wait as long.
         """
         self.has_varying_interval = callable(seconds)
         self._seconds = seconds
         self._task = task
         self._failure_message = failure_message
-        super().__init__(name)
+        super().__init__(name, patience=patience)
 
     def wake(self) -> None:
         """Call the function now, or once more if it is running."""

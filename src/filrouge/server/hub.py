@@ -112,6 +112,12 @@ def changes(
     return _run(request, lambda hub: service.changes(hub, after=after, limit=limit, device=device, project=project))
 
 
+@router.get("/hub/v1/projects")
+def projects(request: Request) -> list[str]:
+    """Return the projects that have shared memories."""
+    return _run(request, service.projects)
+
+
 @router.get("/hub/v1/conflicts")
 def conflicts(request: Request) -> list[Conflict]:
     """Return the conflicts that nobody has settled."""

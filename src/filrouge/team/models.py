@@ -132,12 +132,14 @@ class SyncState:
 
     Attributes:
         at: when the last complete exchange ended.
+        asked: when the last exchange began, on the monotonic clock.
         problem: why the last one failed; empty if it did not.
         failures: how many failed in a row.
         exchanging: held during an exchange.
     """
 
     at: datetime | None = None
+    asked: float = 0.0
     problem: str = ""
     failures: int = 0
     exchanging: Lock = field(default_factory=Lock)

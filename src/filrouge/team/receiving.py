@@ -49,9 +49,7 @@ def pull(parts: Parts, hub: HubClient) -> None:
         HubUnavailable: the hub does not answer.
         FilrougeError: it refuses.
     """
-    for policy in parts.readers.here(lambda tx: Team(tx).policies()).values():
-        if policy.cursor is not None:
-            _catch_up(parts, hub, policy)
+    _catch_up(parts, hub)
     while (membership := parts.readers.here(lambda tx: Team(tx).membership())) is not None:
         page = hub.changes(after=membership.cursor, limit=_PAGE, device=membership.device)
         if page.changes:
@@ -62,13 +60,33 @@ def pull(parts: Parts, hub: HubClient) -> None:
     _confirm(parts, hub)
 
 
-def _catch_up(parts: Parts, hub: HubClient, policy: ProjectPolicy) -> None:
-    """Read the team's earlier memories of a project that is new here."""
+def _catch_up(parts: Parts, hub: HubClient) -> None:
+    """Read the team's earlier memories of the projects that are new here.
+
+    The hub names its projects, not this home: one that the team does not share is none of its business. What the team
+    shares of it later comes with all other changes.
+    """
+    new = [one for one in parts.readers.here(lambda tx: Team(tx).policies()).values() if one.cursor is not None]
+    shared = set(hub.projects()) if new else set[str]()
+    unknown = [policy.project for policy in new if policy.address not in shared]
+
+    def write(tx: Tx) -> None:
+        for project in unknown:
+            Team(tx).caught_up(project, None)
+
+    if unknown:
+        parts.writer.run(write)
+    for policy in new:
+        if policy.address in shared:
+            _catch_up_with(parts, hub, policy)
+
+
+def _catch_up_with(parts: Parts, hub: HubClient, policy: ProjectPolicy) -> None:
     cursor = policy.cursor or ""
     while (membership := parts.readers.here(lambda tx: Team(tx).membership())) is not None:
         page = hub.changes(after=cursor, limit=_PAGE, device=None, project=policy.address)
         cursor = page.cursor
-        _apply_page(parts, membership, page, replace(policy, cursor=None if page.complete else cursor))
+        _apply_page(parts, membership, page, policy.project)
         if page.complete:
             break
 
@@ -84,8 +102,12 @@ class _Arrival:
     vectors: Vectors | None
 
 
-def _apply_page(parts: Parts, membership: Membership, page: Page, caught_up: ProjectPolicy | None) -> None:
-    """Apply a page of changes, and record in the same transaction that it was read."""
+def _apply_page(parts: Parts, membership: Membership, page: Page, project: str | None) -> None:
+    """Apply a page of changes, and record in the same transaction that it was read.
+
+    Args:
+        project: the page has the earlier memories of this project; None = all changes.
+    """
     vectors = parts.vectors
     arrivals = _arrivals(parts, vectors, page.changes)
     applied = list[tuple[Action, Vectors | None]]()
@@ -101,15 +123,15 @@ def _apply_page(parts: Parts, membership: Membership, page: Page, caught_up: Pro
                 applied.extend(_apply_settlement(parts, tx, change.conflict))
             elif number in arrivals:
                 applied.extend(_apply_version(parts, tx, membership, vectors, arrivals[number], pending))
-        if caught_up is None:
+        if project is None:
             Team(tx).advance(cursor=page.cursor)
         else:
-            Team(tx).put_policy(caught_up)
+            Team(tx).caught_up(project, None if page.complete else page.cursor)
 
     parts.writer.run(write)
     update_index(parts, vectors, applied)
-    for project in projects:
-        write_briefs(parts, project, everywhere=False)
+    for touched in projects:
+        write_briefs(parts, touched, everywhere=False)
     parts.work_waiting.set()
 
 

@@ -65,6 +65,10 @@ class Team:
         row = fields_of(policy, ("policy", "with_evidence", "cursor"))
         self._tx.run("team.policy", row | {"project_id": policy.project})
 
+    def caught_up(self, project: str, cursor: str | None) -> None:
+        """Record how far the team's earlier memories of a project were read; None = all of them."""
+        self._tx.run("team.caught_up", {"project_id": project, "cursor": cursor})
+
     def memories_of(self, project: str) -> list[str]:
         """Return the live memories of a project that can be shared, oldest first."""
         return [row["id"] for row in self._tx.all("team.of_project", {"project_id": project})]

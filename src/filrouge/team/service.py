@@ -1,7 +1,8 @@
 """Sharing with a team: join and leave, what is shared of a project, what became of it, and the task that does it.
 
-The task talks to the hub every two seconds: it pushes what changed here and applies what changed there. If the hub does
-not answer it tries again after growing pauses; meanwhile everything else works, and what is to be sent waits.
+The task asks the hub every two seconds what changed there, and looks more often whether something changed here, which
+it pushes at once. If the hub does not answer it tries again after growing pauses; meanwhile everything else works, and
+what is to be sent waits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from filrouge.core.clock import new_id, text_or_none, to_text
+from filrouge.core.clock import monotonic, new_id, text_or_none, to_text
 from filrouge.core.errors import BadInput, FilrougeError, NotFound
 from filrouge.core.paths import TEAM_TOKEN, inside, load_secret, store_secret
 from filrouge.core.protocols import Tx
@@ -26,12 +27,16 @@ from filrouge.projects.repository import names_of, project_id
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
 from filrouge.team import receiving, sharing
-from filrouge.team.models import POLICIES, Membership, Policy, ProjectPolicy, Shared, SharedState
+from filrouge.team.models import POLICIES, Membership, Policy, ProjectPolicy, Shared, SharedState, SyncState
 from filrouge.team.repository import Team
 
 _SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
+_DOUBLINGS: Final = 5
 _TIMEOUT: Final = 30.0
+#: What a daemon that stops waits for an exchange. The hub may hang, and the next daemon repeats what it did not answer.
+_STOP_SECONDS: Final = 1.0
 #: Memories that one request may share, or take back.
 MAX_CHOSEN: Final = 500
 _LISTED: Final = 200
@@ -43,16 +48,26 @@ _PROPOSED: Final = "an agent proposes it"
 def team_watch(parts: Parts) -> PeriodicTask:
     """Return the task that exchanges memories with the hub."""
     return PeriodicTask(
-        lambda: _pause(parts.team.failures),
-        lambda: synchronise(parts),
+        lambda: _pause(parts.team),
+        lambda: _follow(parts),
         name="team",
         failure_message="memories could not be exchanged with the team",
+        patience=_STOP_SECONDS,
     )
 
 
-def _pause(failures: int) -> float:
-    """Return the seconds until the next exchange. Devices that lost the same hub come back at different moments."""
-    return min(_LONGEST_PAUSE, _SECONDS * 2**failures) * (1 if not failures else random.uniform(0.5, 1))  # noqa: S311
+def _pause(state: SyncState) -> float:
+    """Return the seconds until the next look. Devices that lost the same hub come back at different moments."""
+    if state.failures:
+        return min(_LONGEST_PAUSE, _SECONDS * 2 ** min(state.failures, _DOUBLINGS)) * random.uniform(0.5, 1)  # noqa: S311
+    return _LOOK_SECONDS if state.at else _SECONDS
+
+
+def _follow(parts: Parts) -> None:
+    """Exchange memories if something changed here, or the hub was not asked for a while."""
+    is_due = monotonic() - parts.team.asked >= _SECONDS - _LOOK_SECONDS / 2
+    if is_due or parts.team.failures or parts.readers.here(sharing.has_news):
+        synchronise(parts)
 
 
 def synchronise(parts: Parts) -> None:
@@ -62,11 +77,12 @@ def synchronise(parts: Parts) -> None:
         return
     state = parts.team
     with state.exchanging:
+        state.asked = monotonic()
         try:
             changed = sharing.consider_changes(parts)
             sharing.push(parts, hub)
             receiving.pull(parts, hub)
-            if changed or state.at is None:
+            if changed or state.failures or state.at is None:
                 receiving.settle_conflicts(parts, hub)
         except FilrougeError as error:
             state.problem, state.failures = f"{error.message} {error.remedy}".strip(), state.failures + 1
@@ -198,7 +214,7 @@ def status(parts: Parts) -> dict[str, Any]:
 def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence: bool | None = None) -> dict[str, Any]:
     """Say what is shared of a project from now on, and of what is known of it already; return the status.
 
-    What was shared under an earlier policy stays shared.
+    What was shared under an earlier policy stays shared; what waits because of it, and is not covered now, is not sent.
 
     Args:
         names: names of the project.
@@ -219,12 +235,7 @@ def set_policy(parts: Parts, names: Sequence[str], policy: str, *, with_evidence
         before = _policy_of(tx, names)
         evidence = before.with_evidence if with_evidence is None else with_evidence
         team.put_policy(replace(before, policy=chosen, with_evidence=evidence))
-        ids = team.memories_of(before.project)
-        known = team.shared(ids)
-        team.drop_shared([id_ for id_, shared in known.items() if shared.state == "candidate"])
-        if evidence == before.with_evidence:  # what the hub has is sent again only if its quotes change
-            ids = [id_ for id_ in ids if id_ not in known or known[id_].state != "shared"]
-        sharing.consider(parts, tx, ids)
+        sharing.reconsider(parts, tx, before.project, again=evidence != before.with_evidence)
 
     parts.writer.run(write)
     return status(parts)
@@ -253,7 +264,7 @@ def share(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
     def write(tx: Tx) -> None:
         team = Team(tx)
         for shared in _sharable(parts, tx, memory_ids):
-            team.put_shared(replace(shared, state="queued", reason=""), parts.clock.now())
+            team.put_shared(replace(shared, state="queued", reason=sharing.BY_HAND), parts.clock.now())
 
     parts.writer.run(write)
     return chosen(parts, memory_ids)

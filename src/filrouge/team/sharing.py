@@ -32,6 +32,9 @@ _MAX_EVIDENCE_CHARS: Final = 4_000
 #: Removals in one request.
 _MAX_FORGOTTEN: Final = 500
 
+#: Why a memory is shared that no policy covers.
+BY_HAND: Final = "you chose it"
+
 # Which memories leave.
 
 
@@ -42,13 +45,14 @@ def consider_changes(parts: Parts) -> bool:
         True if any changed.
     """
     changed = False
-    while parts.readers.here(_has_news):
+    while parts.readers.here(has_news):
         parts.writer.run_patient(lambda tx: _consider_next(parts, tx))
         changed = True
     return changed
 
 
-def _has_news(tx: Tx) -> bool:
+def has_news(tx: Tx) -> bool:
+    """Return whether a memory changed since the last time."""
     membership = Team(tx).membership()
     return membership is not None and bool(Team(tx).changed_since(membership.entry, 1)[0])
 
@@ -61,6 +65,27 @@ def _consider_next(parts: Parts, tx: Tx) -> None:
     ids, entry = team.changed_since(membership.entry, _ENTRIES)
     consider(parts, tx, ids)
     team.advance(entry=entry)
+
+
+def reconsider(parts: Parts, tx: Tx, project: str, *, again: bool) -> None:
+    """Apply a new policy to what is known of a project: what the earlier one queued, and the hub may lack, stays here.
+
+    What was shared stays shared, and what the user chose by hand is sent.
+
+    Args:
+        again: what the hub has is sent again: its quotes go with it now, or no longer do.
+    """
+    team, now = Team(tx), parts.clock.now()
+    policy, memories = team.policies()[project], team.memories_of(project)
+    kinds = {memory.id: memory.kind for memory in parts.memories(tx).some(memories).values()}
+    known = team.shared(memories)
+    for shared in known.values():
+        is_unsent = shared.state == "queued" and not shared.digest and shared.reason != BY_HAND
+        if shared.state == "candidate" or (is_unsent and not shared.version):
+            team.drop_shared([shared.memory])
+        elif is_unsent and (policy.policy == "ask" or not policy.covers(kinds[shared.memory])):
+            team.put_shared(replace(shared, state="leaving"), now)  # an answer of the hub may have been lost
+    consider(parts, tx, [id_ for id_ in memories if again or id_ not in known or known[id_].state != "shared"])
 
 
 def consider(parts: Parts, tx: Tx, ids: Collection[str]) -> None:
@@ -218,23 +243,29 @@ def _push_some(parts: Parts, hub: HubClient, queued: Sequence[Shared]) -> None:
     ]
     present = {one.shared.memory for one in outgoing}
     gone = [shared for shared in queued if shared.memory not in present]
-    # The number is used up before it is sent: an answer that gets lost must not let another version have it.
-    claimed = [replace(shared, version=version.version) for shared, version in to_send]
 
-    def claim(tx: Tx) -> None:
+    def claim(tx: Tx) -> list[tuple[Shared, Version]]:
+        """Use up the numbers before they are sent: an answer that gets lost must not let another version have one."""
         team, now = Team(tx), parts.clock.now()
-        for shared in (*settled, *(replace(one, state="queued") for one in claimed)):
+        current = team.shared([shared.memory for shared in queued])
+        for shared in settled:
             team.answered(shared, now)
         for shared in gone:
             _forgotten_here(parts, team, shared)
+        claimed = [
+            (replace(shared, version=version.version), version)
+            for shared, version in to_send
+            if current.get(shared.memory) == shared  # the user may have taken it back since it was read
+        ]
+        for shared, _ in claimed:
+            team.answered(shared, now)
+        return claimed
 
-    parts.writer.run(claim)
-    if not to_send:
+    claimed = parts.writer.run(claim)
+    if not claimed:
         return
-    answers = hub.push([version for _, version in to_send])
-    results = [
-        _result(shared, version, answer) for shared, (_, version), answer in zip(claimed, to_send, answers, strict=True)
-    ]
+    answers = hub.push([version for _, version in claimed])
+    results = [_result(shared, version, answer) for (shared, version), answer in zip(claimed, answers, strict=True)]
 
     def write(tx: Tx) -> None:
         for result in results:
@@ -274,6 +305,6 @@ def _left(parts: Parts, tx: Tx, leaving: Sequence[Shared]) -> None:
     here = parts.memories(tx).some([shared.memory for shared in leaving])
     for shared in leaving:
         if shared.memory in here:
-            team.put_shared(replace(shared, state="withdrawn", digest=b""), parts.clock.now())
+            team.answered(replace(shared, state="withdrawn", digest=b""), parts.clock.now())
         else:
             team.drop_shared([shared.memory])

@@ -2319,6 +2319,9 @@ INSERT INTO team_projects (project_id, policy, with_evidence, cursor)
 VALUES (:project_id, :policy, :with_evidence, :cursor)
 ON CONFLICT (project_id) DO UPDATE SET policy = excluded.policy, with_evidence = excluded.with_evidence,
   cursor = excluded.cursor
+-- name: team.caught_up
+INSERT INTO team_projects (project_id, policy, with_evidence, cursor) VALUES (:project_id, 'off', 0, :cursor)
+ON CONFLICT (project_id) DO UPDATE SET cursor = excluded.cursor
 -- name: team.of_project
 SELECT id FROM memories
 WHERE tenant = 'local' AND state = 'live' AND scope = 'project' AND project_id = :project_id
