@@ -137,13 +137,14 @@ class Conflict(Value):
 
 
 class Change(Value):
-    """One change of the tenant: a version, a tombstone (`forgotten`) or a conflict."""
+    """One change of the tenant: a version, a tombstone (`forgotten`) or a conflict. `by` forgot the memory."""
 
     type: Literal["version", "tombstone", "conflict"]
     memory: str
     version: int = 0
     author: str = ""
     author_name: str = ""
+    by: str = ""
     content: Version | None = None
     conflict: Conflict | None = None
 

@@ -172,7 +172,7 @@ def _open_conflict(session: Session, clock: Clock, version: Version) -> None:
 
 _VERSIONS: Final = """
 SELECT memory, version, author, members.name AS author_name, state, host, project, kind, text, language, evidence,
-  confidence, valid_from, valid_to, supersedes, space, vector, epoch, xid, seq
+  confidence, valid_from, valid_to, supersedes, space, vector, forgotten_by, epoch, xid, seq
 FROM hub.versions
 JOIN hub.members ON members.tenant = versions.tenant AND member = author
 WHERE (epoch, xid, seq) > (%(epoch)s, %(xid)s::text::xid8, %(seq)s)
@@ -250,7 +250,13 @@ def _note_position(session: Session, device: str, position: Position) -> None:
 
 def _version_change(row: Mapping[str, Any]) -> Change:
     if row["state"] == "forgotten":
-        return Change(type="tombstone", memory=row["memory"], version=row["version"], author=row["author"])
+        return Change(
+            type="tombstone",
+            memory=row["memory"],
+            version=row["version"],
+            author=row["author"],
+            by=row["forgotten_by"],
+        )
     vector = HalfVector.from_text(row["vector"]).to_numpy().astype(np.float32) if row["vector"] else None
     content = Version(**{name: row[name] for name in _CONTENT}, vector="" if vector is None else encoded_vector(vector))
     return Change(
@@ -357,9 +363,12 @@ def _forget_one(session: Session, memory: str, quota: Quota) -> int:
         bytes_=sum(stored_bytes(row["text"], row["evidence"]) for row in erased),
     )
     session.connection.execute(
-        "INSERT INTO hub.versions (tenant, memory, version, author, state, digest)"
-        " VALUES (%s, %s, %s, %s, 'forgotten', %s)",
-        [session.identity.tenant, memory, latest["version"] + 1, latest["author"], _TOMBSTONE_DIGEST],
+        "INSERT INTO hub.versions (tenant, memory, version, author, state, digest, forgotten_by)"
+        " VALUES (%s, %s, %s, %s, 'forgotten', %s, %s)",
+        [
+            session.identity.tenant, memory, latest["version"] + 1, latest["author"], _TOMBSTONE_DIGEST,
+            session.identity.member,
+        ],
     )
     return len(erased)
 

@@ -118,7 +118,7 @@ def _apply_page(parts: Parts, membership: Membership, page: Page, project: str |
         pending: PendingVectors = {}
         for number, change in enumerate(page.changes):
             if change.type == "tombstone":
-                _bury(parts, tx, change)
+                _bury(parts, tx, membership, change)
             elif change.conflict is not None:
                 applied.extend(_apply_settlement(parts, tx, change.conflict))
             elif number in arrivals:
@@ -428,17 +428,23 @@ def _apply_settlement(parts: Parts, tx: Tx, conflict: HubConflict) -> list[tuple
 # Forgetting.
 
 
-def _bury(parts: Parts, tx: Tx, change: Change) -> None:
-    """Note that a memory is to be erased here. The user's own words stay, whoever forgets them for the team."""
+def _bury(parts: Parts, tx: Tx, membership: Membership, change: Change) -> None:
+    """Note that a memory is to be erased here.
+
+    The user's own words are erased if the user forgot them on another device, and stay if somebody else did.
+    """
     team = Team(tx)
     own = team.shared([change.memory]).get(change.memory)
+    if own is not None and own.state in ("leaving", "withdrawn"):  # the user took it back
+        team.put_received(_buried(change, state="forgotten"))
+        return
     if own is not None:
-        left_over = 0
-        if own.state not in ("leaving", "withdrawn"):  # otherwise the user took it back
-            reason = "it was forgotten for the team; your own memory stays until you forget it"
-            team.put_shared(replace(own, state="withdrawn", digest=b"", reason=reason), parts.clock.now())
-            left_over = len(parts.memories(tx).some([own.memory]))
-        team.put_received(_buried(change, state="forgotten", left_over=left_over))
+        is_asked = change.by == membership.member
+        reason = "" if is_asked else "it was forgotten for the team; your own memory stays until you forget it"
+        team.put_shared(replace(own, state="withdrawn", digest=b"", reason=reason), parts.clock.now())
+        left_over = len(parts.memories(tx).some([own.memory]))
+        buried = _buried(change, state="forgotten", left_over=left_over)
+        team.put_received(replace(_buried(change, state="forgetting"), memory=own.memory) if is_asked else buried)
         return
     known = team.received([change.memory]).get(change.memory)
     if known is None or not known.memory:

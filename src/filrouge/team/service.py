@@ -322,13 +322,16 @@ def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
 
     Raises:
         NotFound: this home has no team, or no memory has one of these ids.
+        BadInput: a memory was not shared from here.
     """
     _membership(parts)
 
     def write(tx: Tx) -> None:
         team = Team(tx)
-        before = team.shared(memory_ids)
+        before, received = team.shared(memory_ids), team.received_as(memory_ids)
         for id_ in dict.fromkeys(memory_ids):
+            if id_ in received:
+                raise BadInput(f"Memory {id_} was not shared from here.", remedy="Take it back where it was said.")
             shared = before.get(id_) or Shared(memory=parts.memories(tx).get(id_).id, state="declined")
             if shared.state != "withdrawn":
                 state = "leaving" if shared.version else "declined"

@@ -300,11 +300,12 @@ def test_what_the_user_shared_from_another_device_is_theirs_to_forget(hub: Hub, 
     note(laptop, PORT)
     exchange(laptop, desktop, ben)
     assert live(desktop)[PORT].scope.channel == "cli"
+    with pytest.raises(BadInput, match="not shared from here"):
+        service.unshare(desktop, [live(desktop)[PORT].id])
     forget_at_once(desktop, ForgetRequest(id=live(desktop)[PORT].id))
-    exchange(desktop, ben, laptop)
-    assert PORT not in live(ben)
-    [withdrawn] = service.listed(laptop, "withdrawn")  # the device where it was said asks the user
-    assert "forgotten for the team" in withdrawn["reason"]
+    exchange(desktop, ben, laptop, desktop)
+    assert all(files_containing(parts.home, [PORT]) == [] for parts in (laptop, desktop, ben))
+    assert HubClient(url, secret).status()["unconfirmed"] == []
 
 
 def test_two_who_correct_the_same_memory_keep_both_until_one_of_them_decides(hub: Hub, url: str, home: Join) -> None:
