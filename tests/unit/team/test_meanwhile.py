@@ -121,6 +121,9 @@ def test_what_waits_for_the_hub_stays_here_once_the_policy_ends(
     service.set_policy(ana, SHOP, "off")
     sharing.push(ana, meanwhile)
     assert stored(url, secrets[0]) == ["The harbour has three piers."]
+    service.set_policy(ana, SHOP, "all-memories")
+    sharing.push(ana, meanwhile)
+    assert stored(url, secrets[0]) == ["The harbour has three piers.", PORT]
 
 
 def test_a_policy_that_ends_while_earlier_memories_are_read_has_ended(ana: Parts, meanwhile: Meanwhile) -> None:
