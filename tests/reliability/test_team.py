@@ -14,7 +14,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ from .processes import (
 from .test_kill import statement
 
 #: In `make test`, and in `make proof`.
-HUB_KILLS = 200 if is_proof() else 10
+HUB_KILLS = 200 if is_proof() else 20
 DAEMON_KILLS = 200 if is_proof() else 20
 #: What an agent waits for a hook at the most.
 HOOK_SECONDS = 2.0
@@ -281,6 +281,7 @@ def _quietly(work: Callable[[], object]) -> None:
 # Full disks.
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_the_hub_loses_nothing() -> None:
     if os.geteuid() != 0:
         pytest.skip("a small disk needs root and mount")
@@ -338,7 +339,7 @@ class Skewed:
 
 
 @contextmanager
-def skewed(folder: Path, days: float) -> Iterator[Parts]:
+def skewed(folder: Path, days: float) -> Generator[Parts]:
     os.makedirs(folder)
     whole = wiring.start(str(folder), environ={"FILROUGE_EMBEDDING_MODEL": "hashing"}, clock=Skewed(days))
     try:

@@ -226,8 +226,8 @@ def push(parts: Parts, hub: HubClient) -> None:
     while queued := parts.readers.here(lambda tx: Team(tx).in_state("queued", _AT_ONCE)):
         _push_some(parts, hub, queued)
     while leaving := parts.readers.here(lambda tx: Team(tx).in_state("leaving", _MAX_FORGOTTEN)):
-        _remove(hub, [shared.memory for shared in leaving])
-        parts.writer.run(lambda tx, left=leaving: _left(parts, tx, left))
+        unknown = _remove(hub, [shared.memory for shared in leaving])
+        parts.writer.run(lambda tx, left=leaving, unknown=unknown: _left(parts, tx, left, unknown))
 
 
 def _push_some(parts: Parts, hub: HubClient, queued: Sequence[Shared]) -> None:
@@ -289,22 +289,22 @@ def _result(shared: Shared, version: Version, answer: PushAnswer) -> Shared:
             return replace(shared, state="refused", reason=answer.reason)
 
 
-def _remove(hub: HubClient, ids: Sequence[str]) -> None:
-    """Remove memories from the hub; those that never arrived there are gone already."""
+def _remove(hub: HubClient, ids: Sequence[str]) -> set[str]:
+    """Remove memories from the hub; return those that never arrived there."""
     try:
         hub.forget(ids)
     except NotFound:
-        if len(ids) > 1:
-            for id_ in ids:
-                _remove(hub, [id_])
+        return set[str]().union(*(_remove(hub, [id_]) for id_ in ids)) if len(ids) > 1 else set(ids)
+    return set()
 
 
-def _left(parts: Parts, tx: Tx, leaving: Sequence[Shared]) -> None:
-    """Record that memories are no longer on the hub; those that still exist here are not shared again on their own."""
+def _left(parts: Parts, tx: Tx, leaving: Sequence[Shared], unknown: Collection[str]) -> None:
+    """Record that memories are no longer on the hub, or never were; none is shared again on its own."""
     team = Team(tx)
     here = parts.memories(tx).some([shared.memory for shared in leaving])
     for shared in leaving:
         if shared.memory in here:
-            team.answered(replace(shared, state="withdrawn", digest=b""), parts.clock.now())
+            state = "declined" if shared.memory in unknown else "withdrawn"
+            team.answered(replace(shared, state=state, digest=b""), parts.clock.now())
         else:
             team.drop_shared([shared.memory])

@@ -39,6 +39,18 @@ def test_what_one_member_pushes_another_reads_page_by_page(hub: Hub, url: str) -
     assert ben.changes(after=rest.cursor).changes == ()
 
 
+def test_the_projects_are_those_that_the_team_has_live_memories_of(hub: Hub, url: str) -> None:
+    ana, ben = (HubClient(url, secret) for secret in team(hub, "Ana", "Ben"))
+    [other] = (HubClient(url, secret) for secret in team(hub, "Cid"))
+    ended = version(project="github.com/acme/old")
+    forgotten = version(project="github.com/acme/secret")
+    ana.push([version(project="github.com/acme/shop"), version(project="github.com/acme/blog"), ended, forgotten])
+    ana.push([ended.model_copy(update={"version": 2, "state": "ended"})])
+    ana.forget([forgotten.memory])
+    assert ben.projects() == ["github.com/acme/blog", "github.com/acme/shop"]
+    assert other.projects() == []
+
+
 def test_a_conflict_is_seen_and_settled_once(hub: Hub, url: str) -> None:
     ana, ben = (HubClient(url, secret) for secret in team(hub, "Ana", "Ben"))
     known = version()
@@ -139,6 +151,7 @@ ASKED: tuple[Callable[[HubClient], object], ...] = (
     lambda hub: hub.join(Device(device=ulid(), name="laptop")),
     lambda hub: hub.status(),
     lambda hub: hub.members(),
+    lambda hub: hub.projects(),
     lambda hub: hub.invite("Ben"),
     lambda hub: hub.remove("Ben"),
     lambda hub: hub.revoke(ulid()),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from filrouge.core.errors import HubUnavailable
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Page, PushAnswer, Version
 from filrouge.memories.changes import remember
@@ -26,6 +27,7 @@ class Meanwhile(HubClient):
     """A client of a hub, with something that happens during its requests."""
 
     after: Callable[[], object] | None = None
+    away: bool = False
     asked: Sequence[str] = ()
 
     def _happens(self) -> None:
@@ -35,6 +37,8 @@ class Meanwhile(HubClient):
             what()
 
     def push(self, versions: Sequence[Version]) -> tuple[PushAnswer, ...]:
+        if self.away:
+            raise HubUnavailable("The hub is away.")
         answers = super().push(versions)
         self._happens()
         return answers
@@ -121,6 +125,27 @@ def test_what_waits_for_the_hub_stays_here_once_the_policy_ends(
     service.set_policy(ana, SHOP, "off")
     sharing.push(ana, meanwhile)
     assert stored(url, secrets[0]) == ["The harbour has three piers."]
+    service.set_policy(ana, SHOP, "all-memories")
+    sharing.push(ana, meanwhile)
+    assert stored(url, secrets[0]) == ["The harbour has three piers.", PORT]
+
+
+def test_what_never_arrived_and_no_policy_covers_now_can_be_shared_by_hand(
+    ana: Parts, meanwhile: Meanwhile, url: str, secrets: list[str]
+) -> None:
+    service.set_policy(ana, SHOP, "all-memories")
+    memory = note(ana)
+    sharing.consider_changes(ana)
+    meanwhile.away = True
+    with pytest.raises(HubUnavailable):
+        sharing.push(ana, meanwhile)
+    service.set_policy(ana, SHOP, "off")
+    meanwhile.away = False
+    sharing.push(ana, meanwhile)
+    assert (state(ana, memory), stored(url, secrets[0])) == ("declined", [])
+    service.share(ana, [memory])
+    sharing.push(ana, meanwhile)
+    assert stored(url, secrets[0]) == [PORT]
 
 
 def test_a_policy_that_ends_while_earlier_memories_are_read_has_ended(ana: Parts, meanwhile: Meanwhile) -> None:
