@@ -366,7 +366,11 @@ def _forget_one(session: Session, memory: str, quota: Quota) -> int:
         "INSERT INTO hub.versions (tenant, memory, version, author, state, digest, forgotten_by)"
         " VALUES (%s, %s, %s, %s, 'forgotten', %s, %s)",
         [
-            session.identity.tenant, memory, latest["version"] + 1, latest["author"], _TOMBSTONE_DIGEST,
+            session.identity.tenant,
+            memory,
+            latest["version"] + 1,
+            latest["author"],
+            _TOMBSTONE_DIGEST,
             session.identity.member,
         ],
     )
