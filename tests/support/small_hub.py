@@ -26,9 +26,10 @@ class _Hub(ThreadingHTTPServer):
     def told(self, path: str, body: Any) -> Any:
         match path.removeprefix("/hub/v1"):
             case "/status":
-                counts = dict.fromkeys(("memories", "members", "devices", "conflicts", "forgotten"), 0)
+                counted = ("memories", "members", "devices", "lost", "waiting", "conflicts", "forgotten")
+                counts = dict.fromkeys(counted, 0)
                 named = {"tenant": self.name, "member": self.name, "member_id": f"{'0' * 25}a"}
-                return {**named, **counts, "held_back_since": None, "unconfirmed": []}
+                return {**named, **counts, "held_back_since": None, "unconfirmed": [], "journal": None}
             case "/changes":
                 changes = [self._change(number, text) for number, text in enumerate(self.shared)]
                 return {"changes": changes, "cursor": "1", "complete": True}
@@ -36,7 +37,7 @@ class _Hub(ThreadingHTTPServer):
                 return {"answers": [_accepted(version) for version in body["versions"]]}
             case "/forget":
                 return dict.fromkeys(body["memories"], 1)
-            case "/conflicts":
+            case "/conflicts" | "/projects":
                 return []
             case _:
                 return None

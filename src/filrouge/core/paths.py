@@ -36,7 +36,7 @@ DISK_RESERVE = "ballast"
 #: The certificate and the API key of Obsidian's plugin.
 VAULT_CERTIFICATE, VAULT_KEY = "obsidian.pem", "obsidian.key"
 #: The token of the team's hub.
-TEAM_TOKEN = "team.token"  # noqa: S105 (its file)
+TEAM_TOKEN = "hub.token"  # noqa: S105 (its file)
 BRIEFS = "briefs"
 WORD_INDEXES = "words"
 BACKUPS = "backups"

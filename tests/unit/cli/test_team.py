@@ -41,7 +41,7 @@ def test_a_person_joins_shares_takes_back_and_leaves(shell: Shell, hub: str) -> 
         "shop (forge.example/ana/shop): ask.\nOf all projects: 1 waiting for you (`filrouge team list`).\n"
     )
     assert shell("team", "list").out == f"{one}\tcandidate\tfact\tshop\tproduction listens on port 8443.\n"
-    assert shell("team", "share", one[:20]).out.startswith(f"{one}\tqueued\t")
+    assert shell("team", "share", one[:20]).out.startswith(f"{one}\tqueued: you chose it\t")
     shown = shell("team", "sync").out.splitlines()
     assert shown[1] == "Memories: 1 shared, 1 received from colleagues."
     assert shown[-1] == "shop\task\tforge.example/ana/shop"
@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused_with_what_can(shell: Shell, hub: str) -> None
 def test_a_hub_that_is_away_is_named_and_keeps_nobody_from_sharing(shell: Shell) -> None:
     with small_hub.served() as hub:
         one = joined(shell, hub)
-    assert shell("team", "share", one).out.startswith(f"{one}\tqueued\t")
+    assert shell("team", "share", one).out.startswith(f"{one}\tqueued: you chose it\t")
     shown = shell("team", "sync").out
     assert "1 to be sent" in shown
     assert f"The last exchange failed: The Filrouge hub at {hub} does not answer." in shown
