@@ -17,7 +17,7 @@ from .product import EXECUTABLE
 from .scripted_model import Call, Request, on
 
 FACT = "The harbour scanner listens on port 18231."
-TOOLS = {f"mcp__filrouge__memory_{verb}" for verb in ("search", "get", "add", "update", "forget", "context")}
+TOOLS = {f"mcp__filrouge__memory_{verb}" for verb in ("search", "get", "add", "update", "forget", "context", "team")}
 
 
 @pytest.fixture(scope="module")

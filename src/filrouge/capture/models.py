@@ -31,7 +31,7 @@ _FETCHES = frozenset({"webfetch", "websearch", "googlewebsearch", "fetchwebpage"
 #: Filrouge's own tools, as an agent names the tools of an MCP server; their answers are memory already. Hosts prefix
 #: the server's name in many ways; a host that omits it writes `MCP:`.
 _OWN_TOOL = re.compile(
-    r"(?i)(?:mcp_+)?[\w-]*filrouge[\w-]*[_-]memory_[a-z]+|mcp:memory_(?:search|get|add|update|forget|context)"
+    r"(?i)(?:mcp_+)?[\w-]*filrouge[\w-]*[_-]memory_[a-z]+|mcp:memory_(?:search|get|add|update|forget|context|team)"
 )
 
 

@@ -273,7 +273,7 @@ def test_each_host_s_name_for_a_tool_tells_what_it_does(tool: str, source: str) 
     "tool",
     [
         "mcp__filrouge__memory_search", "mcp_filrouge_memory_get", "filrouge_memory_add", "filrouge__memory_search",
-        "MCP:memory_context", "filrouge-memory_search",
+        "MCP:memory_context", "MCP:memory_team", "filrouge-memory_search",
     ],
 )  # fmt: skip
 def test_filrouge_s_own_tools_are_known_by_every_host_s_name_for_them(tool: str) -> None:
