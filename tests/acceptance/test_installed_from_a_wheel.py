@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 from tests.support.wheels import environment, wheel
 
 SOURCE = Path(filrouge.__file__).parent
-TOOLS = {f"memory_{verb}" for verb in ("search", "get", "add", "update", "forget", "context")}
+TOOLS = {f"memory_{verb}" for verb in ("search", "get", "add", "update", "forget", "context", "team")}
 FACT = "The staging API of the harbour listens on port 17300."
 FOLDERS = (".claude", ".codex", ".gemini", ".cursor", ".config/Code/User", ".config/opencode", ".openclaw")
 #: Where each agent's settings name the tools, and the key that leads to them.

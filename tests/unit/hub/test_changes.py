@@ -12,8 +12,9 @@ from threading import Event as Flag
 import pytest
 
 from filrouge.core.errors import BadInput, NotFound
-from filrouge.hub import service
+from filrouge.hub import schema, service
 from filrouge.hub.database import Session
+from filrouge.hub.limits import set_limits
 from filrouge.hub.models import Device, Position, Version
 from tests.support.postgres import Hub
 
@@ -127,6 +128,8 @@ def read_all(hub: Hub, secret: str, done: Flag, seed: int) -> list[tuple[str, in
 @pytest.mark.parametrize("law", [LIGHT, pytest.param(FULL, marks=pytest.mark.slow)], ids=["light", "full"])
 def test_every_reader_ends_with_all_committed_changes_in_the_order_of_their_versions(hub: Hub, law: Law) -> None:
     secret, done = team(hub, "Ana")[0], Flag()
+    with hub.database.session(secret) as session, schema.connect(hub.owner) as owner:
+        set_limits(owner, session.identity.tenant, requests=10**8, versions=10**8)
     with ThreadPoolExecutor(law.writers + law.readers) as pool:
         readers = [pool.submit(read_all, hub, secret, done, seed) for seed in range(law.readers)]
         writers = [pool.submit(write_all, hub, secret, law, seed) for seed in range(law.writers)]
