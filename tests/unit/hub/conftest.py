@@ -1,44 +1,7 @@
-"""A hub on a real PostgreSQL: one server for all tests of a process, one database for each module."""
+"""A hub on a real PostgreSQL."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Generator
-from threading import Thread
+from tests.support.served_hub import hub, superuser, url
 
-import pytest
-import uvicorn
-
-from filrouge.hub.database import HubDatabase
-from filrouge.server.hub import create_app
-from tests.support import postgres
-from tests.support.postgres import Hub
-
-from .shared import CLOCK
-
-
-@pytest.fixture(scope="session")
-def superuser() -> Generator[str]:
-    postgres.required()
-    with postgres.server() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def hub(superuser: str) -> Generator[Hub]:
-    with postgres.hub(superuser) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def url(hub: Hub) -> Generator[str]:
-    """The address of a hub that is served on a port of its own."""
-    server = uvicorn.Server(uvicorn.Config(create_app(HubDatabase(hub.serving), CLOCK), log_level="warning"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+__all__ = ["hub", "superuser", "url"]
