@@ -10,10 +10,13 @@ RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /dist .
 FROM python:3.11-slim-trixie
 RUN --mount=type=bind,from=build,source=/dist,target=/dist \
     python -m venv /opt/filrouge \
-    && /opt/filrouge/bin/python -m pip install --no-cache-dir "$(echo /dist/*.whl)[hub]"
-# The hub keeps nothing outside its database, so its user needs no home.
+    && /opt/filrouge/bin/python -m pip install --no-cache-dir "$(echo /dist/*.whl)[hub]" \
+    && FILROUGE_MODELS=/opt/filrouge/models /opt/filrouge/bin/python -m filrouge.providers.e5 \
+    && chmod -R a+rX /opt/filrouge/models
+# The hub keeps nothing outside its database, so its user needs no home; the embedding model is part of the image.
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin filrouge
-ENV PATH=/opt/filrouge/bin:$PATH
+ENV PATH=/opt/filrouge/bin:$PATH \
+    FILROUGE_MODELS=/opt/filrouge/models
 USER 10001:10001
 WORKDIR /
 # Healthy = the hub and its database answer. Where the hub does TLS itself, replace this check.

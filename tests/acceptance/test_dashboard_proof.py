@@ -324,7 +324,10 @@ def test_pages_count_what_the_api_and_the_database_count(changing: Dashboard, ch
     with socket_client(changing) as http:
         for kind, number in changes:
             ids = live_in_the_database(changing)
-            CHANGES[kind](http, ids[number % len(ids)])
+            if ids:
+                CHANGES[kind](http, ids[number % len(ids)])
+            else:
+                add(http, "")
         eventually("what was changed is worked through", lambda: quiet(changing.home))
         in_database = live_in_the_database(changing)
         on_pages = shown_ids(http, every_page_of_the_list(changing))

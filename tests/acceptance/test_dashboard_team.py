@@ -113,6 +113,11 @@ def test_a_person_joins_shares_what_they_choose_and_sees_whose_memories_come_bac
         with page:
             expect(page.locator("[data-item]", has_text=RULE)).to_contain_text("Ben shares this rule with the team.")
             flawless(page, watch)
+            page.get_by_role("button", name="Accept for the whole team").click()
+            expect(page.get_by_role("status")).to_contain_text("Accepted for everybody in the team.")
+            expect(page.get_by_text(RULE)).to_have_count(0)
+        page, watch = waits_in_the_page(ana, f"{ROOT}/memory?kind=rule", RULE)
+        page.close()
 
     with visitor(browser, dashboard, scripts=False) as plain:
         page, _ = plain.open(f"{TEAM}?show=projects")

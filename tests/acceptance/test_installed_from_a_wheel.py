@@ -238,3 +238,9 @@ def test_the_commands_of_the_hubs_image_install_a_hub(tmp_path: Path) -> None:
     subprocess.run(
         [programs / "python", "-c", "import filrouge.hub.schema, filrouge.server.hub"], timeout=60, check=True
     )
+    # Its file system is read-only, so the embedding model must be there, for a user who is not its owner.
+    models = programs.parent / "models"
+    asked = "from filrouge.providers.e5 import is_intact, model_path as path; raise SystemExit(not is_intact(path()))"
+    environ = {**os.environ, "FILROUGE_MODELS": str(models)}
+    subprocess.run([programs / "python", "-c", asked], timeout=60, check=True, env=environ)
+    assert all(path.stat().st_mode & 0o005 for path in models.rglob("*"))

@@ -273,6 +273,7 @@ def walk(person: Person) -> Iterator[tuple[str, ...]]:
         yield ("team", "share", one["id"])
         yield ("team", "unshare", one["id"])
     yield ("team", "share", attack)
+    yield ("team", "accept", attack)
     yield ("facts", "--all")
     yield ("review",)
     yield ("team", "leave", "--yes")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from filrouge.capture.events import Event
 from filrouge.core.clock import SystemClock, new_id
 from filrouge.hub import tokens
+from filrouge.hub.models import SCOPES
 from filrouge.memories.changes import remember
 from filrouge.memories.service import add_rule
 from filrouge.runtime.services import Parts
@@ -58,11 +59,11 @@ class Colleague:
 
 @contextmanager
 def colleague(team: str = "Acme", member: str = "Ana") -> Generator[Colleague]:
-    """A hub with a team, in which Ben works; `member` is who can join it."""
+    """A hub with a team, in which Ben works; `member` is another admin, who can join it."""
     with postgres.server() as superuser, postgres.hub(superuser) as hub, served_hub.served(hub) as url:
         admin = hub.add_tenant(team, "Ben").secret
         with hub.database.session(admin) as session:
-            token = tokens.invite(session, CLOCK, member, ("read", "share", "forget")).secret
+            token = tokens.invite(session, CLOCK, member, SCOPES).secret
         with throw_away_home() as home, running(home) as parts:
             remember(parts, "The harbour has three piers.", names=(HARBOUR,), scope="project", host="cli")
             service.join(parts, url, admin, device_name="workshop")

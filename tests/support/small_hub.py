@@ -10,6 +10,8 @@ from threading import Thread
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from filrouge.hub.models import SCOPES
+
 TOKEN: Final = "frh_of-ana"
 _REFUSED: Final = {
     "type": "urn:filrouge:error:Unauthorized", "title": "Unauthorized.", "status": 401,
@@ -27,14 +29,16 @@ class _Hub(ThreadingHTTPServer):
         match path.removeprefix("/hub/v1"):
             case "/status":
                 counted = ("memories", "members", "devices", "lost", "waiting", "conflicts", "forgotten")
-                counts = dict.fromkeys(counted, 0)
                 named = {"tenant": self.name, "member": self.name, "member_id": f"{'0' * 25}a"}
-                return {**named, **counts, "held_back_since": None, "unconfirmed": [], "journal": None}
+                told = {"scopes": SCOPES, "held_back_since": None, "unconfirmed": [], "journal": None}
+                return {**named, **dict.fromkeys(counted, 0), **told}
             case "/changes":
                 changes = [self._change(number, text) for number, text in enumerate(self.shared)]
                 return {"changes": changes, "cursor": "1", "complete": True}
             case "/push":
                 return {"answers": [_accepted(version) for version in body["versions"]]}
+            case "/accept":
+                return dict.fromkeys(body["memories"], True)
             case "/forget":
                 return dict.fromkeys(body["memories"], 1)
             case "/conflicts" | "/projects":

@@ -116,15 +116,17 @@ def test_a_service_has_a_health_check_a_restart_policy_and_a_pinned_image(name: 
             if "build" in service
             else []
         )
-        assert "test" in service["healthcheck"] or any("HEALTHCHECK" in one.read_text() for one in built)
+        listens = "ports" in service or not built
+        checks = "test" in service["healthcheck"] or any("HEALTHCHECK" in one.read_text() for one in built)
+        assert checks if listens else service["healthcheck"] == {"disable": True}
 
 
 @pytest.mark.parametrize("name", COMPOSE_FILES)
 def test_no_secret_is_in_a_compose_file_and_none_has_a_default(name: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")
     for line in text.splitlines():
-        if re.match(r"\s+\w*PASSWORD\w*:", line):
-            assert re.fullmatch(r"\s+\w+: \$\{\w+_PASSWORD:\?[^}]+\}", line), line
+        if re.match(r"\s+\w*(PASSWORD|SECRET)\w*:", line):
+            assert re.fullmatch(r"\s+\w+: \$\{\w+_(PASSWORD|SECRET):\?[^}]+\}", line), line
     assert not re.search(r"://[^\s/@]+:[^\s/@]+@", text)
     for missing in [one for one in VARIABLES if f"{one}:?" in text]:
         with pytest.raises(KeyError, match=missing):
@@ -134,12 +136,18 @@ def test_no_secret_is_in_a_compose_file_and_none_has_a_default(name: str) -> Non
 def test_the_file_with_the_passwords_is_ignored_by_git_and_left_out_of_the_images() -> None:
     assert "docker/.env" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     example = (FOLDER / ".env.example").read_text(encoding="utf-8")
-    assert all(line.endswith("=") for line in example.splitlines() if "PASSWORD=" in line)
+    secret = [line for line in example.splitlines() if re.match(r"\w+_(PASSWORD|SECRET)=", line)]
+    assert len(secret) == 4
+    assert all(line.endswith("=") for line in secret)
 
 
-def test_the_hub_serves_as_another_role_than_the_owner_after_the_schema_is_up_to_date() -> None:
-    init, hub = SERVICES["init"], SERVICES["hub"]
+@pytest.mark.parametrize("name", ["hub", "worker"])
+def test_a_process_of_the_hub_has_another_role_than_the_owner_and_starts_after_the_schema_is_up_to_date(
+    name: str,
+) -> None:
+    init, hub = SERVICES["init"], SERVICES[name]
     assert init["environment"]["FILROUGE_HUB_DATABASE"] != hub["environment"]["FILROUGE_HUB_DATABASE"]
     assert init["environment"]["PGPASSWORD"] != hub["environment"]["PGPASSWORD"]
+    assert init["environment"]["FILROUGE_HUB_PROCESS_SECRET"] == hub["environment"]["FILROUGE_HUB_PROCESS_SECRET"]
     assert hub["depends_on"]["init"] == {"condition": "service_completed_successfully"}
     assert init["depends_on"]["postgres"] == hub["depends_on"]["postgres"] == {"condition": "service_healthy"}

@@ -17,6 +17,7 @@ from filrouge.core.network import checked_address
 from filrouge.daemon import remote
 from filrouge.daemon.reply import Peer, foreign_server, parse_error
 from filrouge.hub.models import (
+    Accept,
     Conflict,
     Device,
     Forget,
@@ -67,6 +68,7 @@ class _Status(BaseModel):
     tenant: str
     member: str
     member_id: str
+    scopes: list[str]
     memories: int
     members: int
     devices: int
@@ -93,6 +95,7 @@ _PAGE: Final = TypeAdapter(Page)
 _ANSWERS: Final = TypeAdapter(PushAnswers)
 _CONFLICT: Final = TypeAdapter(Conflict)
 _CONFLICTS: Final = TypeAdapter(tuple[Conflict, ...])
+_ACCEPTED: Final = TypeAdapter(dict[str, bool])
 _ERASED: Final = TypeAdapter(dict[str, int])
 _NEW_TOKEN: Final = TypeAdapter(NewToken)
 _NOTHING: Final = TypeAdapter[None](None)
@@ -169,6 +172,16 @@ class HubClient:
             Busy: it is settled already.
         """
         return self._ask("POST", f"/conflicts/{_id(conflict)}", _CONFLICT, _body(Settle, keep=keep))
+
+    def accept(self, memories: Sequence[str]) -> dict[str, bool]:
+        """Accept 1 to `MAX_PUSH` rules for everybody; return whether each was accepted now.
+
+        Raises:
+            Forbidden: the token is no admin's.
+            NotFound: a memory is not shared there, or no longer.
+            BadInput: a memory is no rule.
+        """
+        return self._ask("POST", "/accept", _ACCEPTED, _body(Accept, memories=tuple(memories)))
 
     def forget(self, memories: Sequence[str]) -> dict[str, int]:
         """Erase 1 to `MAX_PUSH` memories; return the number of erased versions of each.

@@ -1,7 +1,7 @@
 """The block of memories that an agent without a daemon puts before its prompt.
 
-It has the rules of the project and the memories that the prompt needs, each with its author's name. All of it is
-quoted from colleagues, so no line is marked as verified.
+It has the rules of the project that an admin accepted, or that the member shared, and the memories that the prompt
+needs, each with its author's name. All of it is quoted from colleagues, so no line is marked as verified.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _RULES: Final = sql.SQL(
     """
 SELECT {} FROM hub.versions
 JOIN hub.members ON members.tenant = versions.tenant AND member = author
-WHERE project = %(project)s AND kind = 'rule' AND confidence >= %(confidence)s
-  AND (valid_to IS NULL OR valid_to > %(at)s) AND {}
+WHERE project = %(project)s AND kind = 'rule' AND (accepted_by <> '' OR author = %(member)s)
+  AND confidence >= %(confidence)s AND (valid_to IS NULL OR valid_to > %(at)s) AND {}
 ORDER BY members.name, valid_from, versions.memory LIMIT %(limit)s
 """
 ).format(search.MEMORY_COLUMNS, search.IN_FORCE)
@@ -69,7 +69,8 @@ def build(session: Session, clock: Clock, request: ContextRequest, asked: search
 
 def _rules(session: Session, project: str, now: datetime) -> list[Candidate]:
     parameters = {
-        "project": project, "confidence": MIN_CONFIDENCE_INJECT, "at": now, "limit": max_items("rules", "start"),
+        "project": project, "member": session.identity.member, "confidence": MIN_CONFIDENCE_INJECT, "at": now,
+        "limit": max_items("rules", "start"),
     }  # fmt: skip
     rows = session.connection.execute(_RULES, parameters)
     return [_candidate(search.memory_of_row(row), "rules", 1.0) for row in rows]

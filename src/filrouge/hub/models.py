@@ -137,7 +137,12 @@ class Conflict(Value):
 
 
 class Change(Value):
-    """One change of the tenant: a version, a tombstone (`forgotten`) or a conflict. `by` forgot the memory."""
+    """One change of the tenant: a version, a tombstone (`forgotten`) or a conflict.
+
+    Attributes:
+        by: the member who forgot the memory.
+        accepted_by: the name of the admin who accepted the rule for everybody; empty = each reader decides.
+    """
 
     type: Literal["version", "tombstone", "conflict"]
     memory: str
@@ -145,6 +150,7 @@ class Change(Value):
     author: str = ""
     author_name: str = ""
     by: str = ""
+    accepted_by: str = ""
     content: Version | None = None
     conflict: Conflict | None = None
 
@@ -186,6 +192,12 @@ class Device(Value):
 
 class Forget(Value):
     """The memories to erase."""
+
+    memories: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_PUSH)]
+
+
+class Accept(Value):
+    """The rules to accept for everybody."""
 
     memories: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_PUSH)]
 

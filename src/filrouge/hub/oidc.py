@@ -4,10 +4,10 @@ A JWT is verified here: its algorithm is one of `ALGORITHMS`, its signature is b
 issuer, audience and time fit. The issuer and the audience decide the tenant, as its operator configured.
 
 PostgreSQL cannot verify a JWT, so it has to take this process's word. It must not take anybody's: the login of the
-serving role alone reads no row, because `hub.enter` wants a token. So `hub.enter_person` wants a secret, which
-`filrouge hub tenant oidc` printed once, `filrouge hub serve` was given, and of which the database keeps the SHA-256.
-A stolen login still reads nothing, and whoever has the secret but no login reaches no database. Exchanging each JWT for
-a short-lived token of the hub would need the same secret, and rows to write, expire and delete besides.
+serving role alone reads no row, because `hub.enter` wants a token. So `hub.enter_person` wants the secret of the
+installation's processes, of which the database keeps the SHA-256 (`schema.init`). A stolen login still reads nothing,
+and whoever has the secret but no login reaches no database. Exchanging each JWT for a short-lived token of the hub
+would need the same secret, and rows to write, expire and delete besides.
 
 Keys are fetched over HTTPS from the issuer's discovery document, kept, and fetched again when they are ten minutes old
 or when a token names an unknown one; at most once a minute for each issuer, whatever tokens arrive. If the issuer does
@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -39,7 +38,6 @@ from filrouge.hub import journal
 from filrouge.hub.models import SCOPES, Scope
 from filrouge.hub.sessions import Connection, Session, identity_of
 from filrouge.providers import http_client
-from filrouge.runtime.repository import hash_secret
 
 #: Signatures that are accepted, with the type of their key. `Ed25519` is RFC 9864's name of what was `EdDSA`.
 ALGORITHMS: Final = {"RS256": "RSA", "ES256": "EC", "EdDSA": "OKP", "Ed25519": "OKP"}
@@ -88,7 +86,7 @@ class IdentityProviders:
     """Verifies JWTs, and enters the tenants of the persons that they name. Thread-safe.
 
     Args:
-        secret: the one that `filrouge hub tenant oidc` printed.
+        secret: of the installation's processes.
     """
 
     def __init__(self, secret: str, clock: Clock) -> None:
@@ -138,7 +136,7 @@ class IdentityProviders:
         """
         try:
             row = connection.execute("SELECT hub.knows_issuer(%s, %s) AS known", [self._secret, issuer]).fetchone()
-        except psycopg.errors.InvalidAuthorizationSpecification as error:
+        except psycopg.errors.InsufficientPrivilege as error:
             raise _wrong_secret() from error
         return row is not None and row["known"]
 
@@ -157,7 +155,7 @@ class IdentityProviders:
             row = connection.execute(
                 "SELECT * FROM hub.enter_person(%s, %s, %s, %s, %s, %s, %s, %s)", parameters
             ).fetchone()
-        except psycopg.errors.InvalidAuthorizationSpecification as error:
+        except psycopg.errors.InsufficientPrivilege as error:
             raise _wrong_secret() from error
         if row is None:
             raise _refused("no team has its issuer and audience, or its member was removed")
@@ -169,8 +167,8 @@ class IdentityProviders:
 
 def _wrong_secret() -> HubUnavailable:
     return HubUnavailable(
-        "The secret for identity providers is wrong.",
-        remedy="Start the hub with the secret that `filrouge hub tenant oidc` printed last.",
+        "The secret of the hub's processes is wrong.",
+        remedy="Set FILROUGE_HUB_PROCESS_SECRET; `filrouge hub init --new-process-secret` makes another.",
     )
 
 
@@ -374,17 +372,11 @@ def _usable_keys(documents: Sequence[Any]) -> tuple[jwk.Key, ...]:
 # What the operator configures.
 
 
-def configure(
-    connection: Connection, tenant: str, *, issuer: str, audience: str, admins: Sequence[str] = (), renew: bool = False
-) -> str:
+def configure(connection: Connection, tenant: str, *, issuer: str, audience: str, admins: Sequence[str] = ()) -> None:
     """Let a tenant take tokens of an issuer for an audience, as the owner.
 
     Args:
         admins: email addresses of members who are admins.
-        renew: make a new secret; every hub that serves needs it then.
-
-    Returns:
-        The secret for `filrouge hub serve` if it was made now, otherwise an empty text.
 
     Raises:
         BadInput: issuer or audience is invalid, or another tenant has both.
@@ -402,11 +394,6 @@ def configure(
         " DO UPDATE SET issuer = excluded.issuer, audience = excluded.audience, admins = excluded.admins",
         [tenant, issuer, audience, [email.strip().lower() for email in admins if email.strip()]],
     )
-    secret = secrets.token_urlsafe(32)
-    made = connection.execute(
-        "UPDATE hub.installation SET oidc_hash = %s WHERE oidc_hash IS NULL OR %s", [hash_secret(secret), renew]
-    )
-    return secret if made.rowcount else ""
 
 
 def switch_off(connection: Connection, tenant: str) -> None:

@@ -28,6 +28,7 @@ from filrouge.runtime.repository import hash_secret
 SERVING_ROLE: Final = "filrouge_hub"
 #: Prefix of the secret of an installation's processes, so that people and secret scanners recognise it.
 PROCESS_PREFIX: Final = "frp_"
+_MIN_SECRET_CHARS: Final = 32
 _MIN_POSTGRESQL: Final = 150_000
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -38,7 +39,7 @@ class Installation:
 
     Attributes:
         password: of the serving role if it was created; empty if it existed.
-        process_secret: of the installation's processes, if a new one was made; it is stored as a hash.
+        process_secret: of the installation's processes, if one was made now; it is stored as a hash.
         applied: the migrations that ran.
     """
 
@@ -63,6 +64,7 @@ def init(
     *,
     role: str = SERVING_ROLE,
     new_epoch: bool = False,
+    process_secret: str = "",
     new_process_secret: bool = False,
 ) -> Installation:
     """Create the serving role and the schema, and bring an older schema up to date. Repeating it changes nothing.
@@ -72,14 +74,21 @@ def init(
     Args:
         new_epoch: begin an epoch, so that devices whose cursors are ahead of this database miss no change. Needed
             after every restore, because only cursors elsewhere may show that the database went back in time.
-        new_process_secret: make another one; processes with the old one are refused from now on.
+        process_secret: the secret of the installation's processes; empty = the one it has, or a new one if it has none.
+            Processes with another one are refused from now on.
+        new_process_secret: make a new one.
 
     Raises:
-        BadInput: the name of the role is invalid.
+        BadInput: the name of the role is invalid, or the secret is too short.
         WrongEngine: the server is too old, or the schema is newer than this program.
     """
     if not _NAME.fullmatch(role):
         raise BadInput(f"{role!r} is no name for a role: lower-case letters, digits and underscores.")
+    if process_secret and len(process_secret) < _MIN_SECRET_CHARS:
+        raise BadInput(
+            f"A secret of the hub's processes has at least {_MIN_SECRET_CHARS} characters.",
+            remedy="Make one with `openssl rand -hex 24`.",
+        )
     with translated(), connection.transaction():
         if connection.info.server_version < _MIN_POSTGRESQL:
             raise WrongEngine("The hub needs PostgreSQL 15 or newer.", remedy="Upgrade the server.")
@@ -100,13 +109,15 @@ def init(
                 "INSERT INTO hub.installation (secret, schema) VALUES (%s, %s)", [secrets.token_bytes(32), len(steps)]
             )
         queue.migrate(connection, role=role)
-        process_secret = _create_process_secret(connection, replace=new_process_secret)
+        made = "" if process_secret else PROCESS_PREFIX + secrets.token_urlsafe(32)
+        is_replaced = bool(process_secret) or new_process_secret
+        is_stored = _store_process_secret(connection, process_secret or made, replace=is_replaced)
     with translated():
         search.analyse_all(connection)
     return Installation(
         role=role,
         password=password,
-        process_secret=process_secret,
+        process_secret=made if is_stored else "",
         applied=tuple(name for name, _ in steps[found:]),
     )
 
@@ -138,13 +149,12 @@ def _create_role(connection: Connection, role: str) -> str:
     return password
 
 
-def _create_process_secret(connection: Connection, *, replace: bool) -> str:
-    """Create the secret of the installation's processes; return it, or an empty text if it exists."""
-    secret = PROCESS_PREFIX + secrets.token_urlsafe(32)
+def _store_process_secret(connection: Connection, secret: str, *, replace: bool) -> bool:
+    """Store the hash of the secret of the installation's processes, if it has none or a new one replaces it."""
     changed = connection.execute(
         "UPDATE hub.installation SET process_hash = %s WHERE process_hash IS NULL OR %s", [hash_secret(secret), replace]
     )
-    return secret if changed.rowcount else ""
+    return bool(changed.rowcount)
 
 
 def _schema_number(connection: Connection) -> int:

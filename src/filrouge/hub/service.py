@@ -17,7 +17,7 @@ import numpy as np
 from pgvector import HalfVector
 
 from filrouge.core.clock import Clock, new_id
-from filrouge.core.errors import Busy, Forbidden, NotFound
+from filrouge.core.errors import BadInput, Busy, Forbidden, NotFound
 from filrouge.hub import journal, queue, search
 from filrouge.hub.database import Session, lock_versions
 from filrouge.hub.limits import Quota, spend_versions, stored_bytes
@@ -97,7 +97,7 @@ def _store(session: Session, clock: Clock, version: Version, quota: Quota, space
         return PushAnswer(memory=version.memory, version=version.version, outcome=outcome, reason=reason, latest=latest)
 
     latest = session.connection.execute(
-        "SELECT version, author, state, members.name FROM hub.versions JOIN hub.members"
+        "SELECT version, author, state, kind, text, accepted_by, members.name FROM hub.versions JOIN hub.members"
         " ON members.tenant = versions.tenant AND member = author WHERE memory = %s AND is_latest",
         [version.memory],
     ).fetchone()
@@ -120,13 +120,14 @@ def _store(session: Session, clock: Clock, version: Version, quota: Quota, space
         session.connection.execute(
             "UPDATE hub.versions SET is_latest = false WHERE memory = %s AND is_latest", [version.memory]
         )
-    _insert(session, version, space)
+    is_same = latest is not None and (latest["kind"], latest["text"]) == (version.kind, version.text)
+    _insert(session, version, space, accepted_by=latest["accepted_by"] if latest is not None and is_same else "")
     if version.supersedes is not None and version.state == "live":
         _open_conflict(session, clock, version)
     return answer("accepted")
 
 
-def _insert(session: Session, version: Version, space: tuple[str, int]) -> None:
+def _insert(session: Session, version: Version, space: tuple[str, int], *, accepted_by: str) -> None:
     """Store a version with its words. A vector of another space than the tenant's is left out: a worker makes one."""
     vector = decoded_vector(version.vector)
     if vector is not None and (version.space, len(vector)) != space:
@@ -140,14 +141,17 @@ def _insert(session: Session, version: Version, space: tuple[str, int]) -> None:
         "author": session.identity.member,
         "vector": None if vector is None else HalfVector(vector).to_text(),
         "digest": version.digest(),
+        "accepted_by": accepted_by,
     }
     session.connection.execute(
         """
         INSERT INTO hub.versions (tenant, author, memory, version, state, host, project, kind, text, language, evidence,
-                                  confidence, valid_from, valid_to, supersedes, space, vector, words, analyser, digest)
+                                  confidence, valid_from, valid_to, supersedes, space, vector, words, analyser, digest,
+                                  accepted_by)
         VALUES (%(tenant)s, %(author)s, %(memory)s, %(version)s, %(state)s, %(host)s, %(project)s, %(kind)s, %(text)s,
                 %(language)s, %(evidence)s, %(confidence)s, %(valid_from)s, %(valid_to)s, %(supersedes)s, %(space)s,
-                %(vector)s::halfvec, %(words)s::tsvector, %(analyser)s, %(digest)s)
+                %(vector)s::halfvec, %(words)s::tsvector, %(analyser)s, %(digest)s,
+                %(accepted_by)s)
         """,
         columns,
     )
@@ -172,9 +176,10 @@ def _open_conflict(session: Session, clock: Clock, version: Version) -> None:
 
 _VERSIONS: Final = """
 SELECT memory, version, author, members.name AS author_name, state, host, project, kind, text, language, evidence,
-  confidence, valid_from, valid_to, supersedes, space, vector, forgotten_by, epoch, xid, seq
+  confidence, valid_from, valid_to, supersedes, space, vector, forgotten_by, admins.name AS accepted_by, epoch, xid, seq
 FROM hub.versions
 JOIN hub.members ON members.tenant = versions.tenant AND member = author
+LEFT JOIN hub.members AS admins ON admins.tenant = versions.tenant AND admins.member = accepted_by
 WHERE (epoch, xid, seq) > (%(epoch)s, %(xid)s::text::xid8, %(seq)s)
   AND (epoch < hub.current_epoch() OR xid < %(horizon)s::text::xid8)
   AND (%(project)s::text IS NULL OR project = %(project)s)
@@ -265,6 +270,7 @@ def _version_change(row: Mapping[str, Any]) -> Change:
         version=row["version"],
         author=row["author"],
         author_name=row["author_name"],
+        accepted_by=row["accepted_by"] or "",
         content=content,
     )
 
@@ -318,6 +324,47 @@ def settle(session: Session, clock: Clock, conflict: str, keep: Keep) -> Conflic
     assert settled is not None
     journal.append(session, clock, action="settle", subject=row["memory"], payload={"conflict": conflict, "keep": keep})
     return _conflict(settled)
+
+
+# Rules.
+
+
+def accept(session: Session, clock: Clock, memories: Sequence[str]) -> dict[str, bool]:
+    """Accept rules for everybody in the tenant; every device hears of it. Repeating it changes nothing.
+
+    Returns:
+        Whether a rule was accepted now, by memory; False if somebody did before.
+
+    Raises:
+        Forbidden: the token is no admin's.
+        NotFound: a memory is not shared here, or no longer.
+        BadInput: it is no rule.
+    """
+    session.require("admin")
+    lock_versions(session.connection, session.identity.tenant)
+    accepted = {memory: _accept_one(session, memory) for memory in dict.fromkeys(memories)}
+    for memory, is_new in accepted.items():
+        if is_new:
+            journal.append(session, clock, action="accept", subject=memory, payload={})
+    return accepted
+
+
+def _accept_one(session: Session, memory: str) -> bool:
+    row = session.connection.execute(
+        "SELECT kind, accepted_by FROM hub.versions WHERE memory = %s AND is_latest AND state = 'live'", [memory]
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"The memory {memory} is not shared here, or no longer.")
+    if row["kind"] != "rule":
+        raise BadInput(f"The memory {memory} is no rule.", remedy="Only a rule waits to be accepted.")
+    if row["accepted_by"]:
+        return False
+    session.connection.execute(
+        "UPDATE hub.versions SET accepted_by = %s, epoch = hub.current_epoch(), xid = pg_current_xact_id(),"
+        " seq = nextval('hub.positions') WHERE memory = %s AND is_latest",
+        [session.identity.member, memory],
+    )
+    return True
 
 
 # Forgetting.
@@ -475,6 +522,7 @@ def status(session: Session) -> dict[str, Any]:
         "tenant": session.identity.tenant_name,
         "member": session.identity.member_name,
         "member_id": session.identity.member,
+        "scopes": sorted(session.identity.scopes),
         **counts,
         "unconfirmed": unconfirmed,
         "journal": check,

@@ -30,7 +30,6 @@ from filrouge.core.protocols import Embedder, Vectors
 from filrouge.hub import journal, queue
 from filrouge.hub.database import Connection, HubDatabase, lock_versions
 from filrouge.runtime.journal import JournalReport
-from filrouge.runtime.repository import hash_secret
 
 #: The waits between attempts are 3, 9, 27 … seconds: two hours and three quarters in all.
 _MAX_ATTEMPTS: Final = 8
@@ -80,7 +79,7 @@ class HubWorker:
             Unauthorized: the secret is not the installation's.
         """
         with self._transaction() as connection:
-            connection.execute("SELECT hub.start_work(%s)", [self._hash()])
+            connection.execute("SELECT hub.start_work(%s)", [self.process_secret])
 
     def embed(self, tenant: str, memories: list[str]) -> int:
         """Store a vector for the live latest version of each memory that has none.
@@ -142,19 +141,19 @@ class HubWorker:
         with self._transaction() as connection:
             waiting = dict[str, list[str]]()
             found = connection.execute(
-                "SELECT * FROM hub.waiting(%s, %s, %s)", [self._hash(), self.embedder.space.id, _MAX_CATCH_UP]
+                "SELECT * FROM hub.waiting(%s, %s, %s)", [self.process_secret, self.embedder.space.id, _MAX_CATCH_UP]
             )
             for row in found:
                 waiting.setdefault(row["tenant"], []).append(row["memory"])
             for tenant, memories in waiting.items():
                 queue.defer_embedding(connection, tenant, memories)
-            unchecked = connection.execute("SELECT hub.unchecked(%s) AS tenant", [self._hash()]).fetchall()
+            unchecked = connection.execute("SELECT hub.unchecked(%s) AS tenant", [self.process_secret]).fetchall()
             queue.defer_checks(connection, [row["tenant"] for row in unchecked])
 
     def tidy(self) -> None:
         """Delete tokens that expired 30 days ago, and receipts of devices whose member was removed."""
         with self._transaction() as connection:
-            connection.execute("SELECT hub.tidy(%s)", [self._hash()])
+            connection.execute("SELECT hub.tidy(%s)", [self.process_secret])
 
     def verify(self, tenant: str) -> JournalReport:
         """Check the journal of a tenant, and keep the result for its status. A broken one is an error in the log.
@@ -172,16 +171,13 @@ class HubWorker:
             _LOG.error("The journal of team %s is broken at entry %s: %s", tenant, report.broken_at, report.reason)
         return report
 
-    def _hash(self) -> bytes:
-        return hash_secret(self.process_secret)
-
     @contextmanager
     def _transaction(self, tenant: str = "") -> Generator[Connection]:
         """A transaction that sees the rows of a tenant; of none without a name."""
         with self.database.transaction() as connection:
             try:
                 if tenant:
-                    connection.execute("SELECT hub.enter_work(%s, %s)", [self._hash(), tenant])
+                    connection.execute("SELECT hub.enter_work(%s, %s)", [self.process_secret, tenant])
                 yield connection
             except psycopg.errors.InsufficientPrivilege as error:
                 raise Unauthorized(

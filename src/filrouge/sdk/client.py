@@ -946,6 +946,20 @@ class Changes(Client):
         body = {"ids": list(memory_ids)}
         return read_all(TeamMemory, await self._request("POST", "/api/team/unshare", body, timeout=timeout))
 
+    async def accept_for_team(self, memory_ids: Sequence[str], *, timeout: float | None = None) -> int:
+        """Accept rules for everybody in the team, as an admin of it; return how many were not accepted before.
+
+        Args:
+            memory_ids: 1 to 500 ids of rules that colleagues share, or that were shared from here.
+
+        Raises:
+            NotFound: this home belongs to no team, or no memory has one of these ids.
+            BadInput: a memory is no rule, or the team does not have it; none is accepted then.
+            Forbidden: the user is no admin of the team.
+        """
+        body = {"ids": list(memory_ids)}
+        return int((await self._request("POST", "/api/team/accept", body, timeout=timeout))["accepted"])
+
     async def share_project(
         self, project: str, policy: Policy, *, with_evidence: bool | None = None, timeout: float | None = None
     ) -> Team:
@@ -1141,6 +1155,7 @@ class BlockingMemory:
     remove_rule = _blocking(Memory.remove_rule)
     share = _blocking(Memory.share)
     unshare = _blocking(Memory.unshare)
+    accept_for_team = _blocking(Memory.accept_for_team)
     share_project = _blocking(Memory.share_project)
     search = _blocking(Memory.search)
     recall = _blocking(Memory.recall)

@@ -375,6 +375,7 @@ class Team(Answered):
     Attributes:
         team, member, device: the names of the team, of the user in it, and of this home among its devices.
         url: where the hub answers.
+        is_admin: whether the user is an admin of the team.
         synchronised_at: the end of the last complete exchange since the daemon's start.
         problem: why the last exchange failed; empty if it did not.
         projects: the projects that the team can know, those with a remote.
@@ -388,6 +389,7 @@ class Team(Answered):
     member: str = ""
     url: str = ""
     device: str = ""
+    is_admin: bool = False
     joined_at: datetime | None = None
     synchronised_at: datetime | None = None
     problem: str = ""

@@ -24,6 +24,7 @@ from filrouge.hub import service, tokens
 from filrouge.hub.database import HubDatabase
 from filrouge.hub.models import (
     MAX_CHANGES,
+    Accept,
     Conflict,
     Device,
     Forget,
@@ -128,6 +129,12 @@ def conflicts(request: Request) -> list[Conflict]:
 def settle(conflict: str, body: Settle, request: Request) -> Conflict:
     """Say which memory of a conflict holds."""
     return _run(request, lambda hub: service.settle(hub, _clock(request), conflict, body.keep))
+
+
+@router.post("/hub/v1/accept")
+def accept(body: Accept, request: Request) -> dict[str, bool]:
+    """Accept rules for everybody; returns whether each was accepted now."""
+    return _run(request, lambda hub: service.accept(hub, _clock(request), body.memories))
 
 
 @router.post("/hub/v1/forget")

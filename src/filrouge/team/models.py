@@ -51,6 +51,7 @@ class Membership:
         name: of the team.
         member: the id of the user as a member of it; empty before the hub said so.
         device: the id of this home among the devices of the team.
+        is_admin: whether the user is an admin of the team.
         cursor: the hub's last change that was applied.
         entry: the number of the last journal entry whose memories were considered.
     """
@@ -62,6 +63,7 @@ class Membership:
     device: str
     device_name: str
     joined_at: datetime
+    is_admin: bool = False
     cursor: str = ""
     entry: int = 0
 

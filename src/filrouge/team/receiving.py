@@ -2,8 +2,9 @@
 
 A colleague's memory becomes a memory of the project, with the author's name as its channel and the trust of an agent's
 words: it is found like any other, and ends nothing that the user said or pinned. Where it contradicts the user's own
-words, the review queue asks; a colleague's rule waits there until the user accepts it. A memory of a project that this
-home does not know is left at the hub, and fetched once somebody works in that project here.
+words, the review queue asks; a colleague's rule waits there until the user accepts it, or an admin of the team does for
+everybody. A memory of a project that this home does not know is left at the hub, and fetched once somebody works in
+that project here.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from filrouge.extraction.understanding import PendingVectors, embed_inline, neig
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Change, Keep, Page, Receipt, Version
 from filrouge.hub.models import Conflict as HubConflict
-from filrouge.memories.models import COLLEAGUE, Conflict, Memory, Neighbour, Noop, Span, Statement, Update
+from filrouge.memories.models import COLLEAGUE, Add, Conflict, Memory, Neighbour, Noop, Span, Statement, Update
 from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
@@ -165,6 +166,8 @@ def _apply_version(
 ) -> list[tuple[Action, Vectors | None]]:
     team, change, content = Team(tx), arrival.change, arrival.content
     known = team.received([change.memory]).get(change.memory)
+    if known is not None and change.accepted_by:
+        _accept_waiting(parts, tx, arrival, known)
     if known is not None and (known.version >= change.version or known.state in _FORGOTTEN):
         return []
     if known is None and change.author == membership.member and team.shared([change.memory]):
@@ -211,7 +214,10 @@ def _store(
         return "known", "", None
     if content.kind == "rule" and origin.trust < TRUST_PROMPT:
         # An accepted rule counts as the user's; until then it is shown to no model.
-        accepted = replace(origin, trust=TRUST_PROMPT)
+        accepted, by = replace(origin, trust=TRUST_PROMPT), arrival.change.accepted_by
+        if by and isinstance(decision, Add):
+            action = store.add(statement, accepted, f"{by} accepted it for the team")
+            return "held", action.memory_id, action
         action = store.quarantine(statement, accepted, f"{arrival.change.author_name} shares this rule with the team")
         return "held", action.review, None
     replaced = _replaced(parts, tx, content)
@@ -226,6 +232,18 @@ def _store(
         case _:
             action = store.add(statement, origin, f"{arrival.change.author_name} shares it with the team")
             return "held", action.memory_id, action
+
+
+def _accept_waiting(parts: Parts, tx: Tx, arrival: _Arrival, known: Received) -> None:
+    """An admin accepted a rule for everybody: it waits no longer. What the user decided about it stays."""
+    memory = parts.memories(tx).some([known.memory]).get(known.memory)
+    if memory is None or memory.state != "quarantined" or arrival.content.state == "ended":
+        return
+    reviews = Reviews(tx, parts.analyser)
+    if reviews.get(memory.id).kind == "quarantine":
+        now = parts.clock.now()
+        reviews.settle(memory.id, "accept", replace(_origin(arrival, is_own=False), at=now))
+        queue_vectors(tx, "memory", memory.id, now)
 
 
 def _statement(arrival: _Arrival) -> Statement:

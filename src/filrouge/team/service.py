@@ -23,6 +23,7 @@ from filrouge.erasure.service import erase
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Device
 from filrouge.memories.models import COLLEAGUE
+from filrouge.memories.service import settle
 from filrouge.projects.repository import names_of, project_id
 from filrouge.runtime.executors import PeriodicTask
 from filrouge.runtime.services import Parts
@@ -129,6 +130,7 @@ def join(parts: Parts, url: str, token: str, *, device_name: str = "") -> dict[s
             device=device.device,
             device_name=device.name,
             joined_at=now,
+            is_admin="admin" in told["scopes"],
             entry=Team(tx).last_entry(),
         )
         team = Team(tx)
@@ -185,6 +187,7 @@ def status(parts: Parts) -> dict[str, Any]:
             "member": membership.member_name,
             "url": membership.url,
             "device": membership.device_name,
+            "is_admin": membership.is_admin,
             "joined_at": to_text(membership.joined_at),
             "synchronised_at": text_or_none(parts.team.at),
             "problem": parts.team.problem,
@@ -339,6 +342,48 @@ def unshare(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:
 
     parts.writer.run(write)
     return chosen(parts, memory_ids)
+
+
+def accept(parts: Parts, memory_ids: Sequence[str]) -> int:
+    """Accept rules of the team for everybody, as an admin of it; those that wait here are accepted here, too.
+
+    Returns:
+        The number of rules that were accepted now; the others were before.
+
+    Raises:
+        NotFound: this home has no team, or no memory has one of these ids.
+        BadInput: a memory is no rule, or the team does not have it. None is accepted then.
+        Forbidden: the user is no admin of the team.
+        HubUnavailable: the hub does not answer.
+    """
+    _membership(parts)
+    hub_ids = parts.readers.here(lambda tx: _rules_at_hub(parts, tx, memory_ids))
+    hub = _hub(parts)
+    if hub is None:
+        raise NotFound("The token of this home is missing.", remedy="Leave with `filrouge team leave`, and join again.")
+    accepted = hub.accept(hub_ids)
+    for id_ in dict.fromkeys(memory_ids):
+        with suppress(NotFound, BadInput):  # it does not wait here
+            settle(parts, id_, "accept")
+    return sum(accepted.values())
+
+
+def _rules_at_hub(parts: Parts, tx: Tx, memory_ids: Sequence[str]) -> list[str]:
+    """Return the ids of rules on the hub.
+
+    Raises:
+        NotFound: no memory has one of these ids.
+        BadInput: a memory is no rule, or the team does not have it.
+    """
+    received, shared = Team(tx).received_as(memory_ids), Team(tx).shared(memory_ids)
+    for id_ in dict.fromkeys(memory_ids):
+        reason = "it is no rule" if parts.memories(tx).get(id_).kind != "rule" else ""
+        if not reason and id_ not in received and (id_ not in shared or shared[id_].state != "shared"):
+            reason = "the team does not have it"
+        if reason:
+            told = f"Memory {id_} is not accepted for the team: {reason}."
+            raise BadInput(told, remedy=f"See `filrouge why {id_}`.")
+    return [received[id_].hub_id if id_ in received else id_ for id_ in dict.fromkeys(memory_ids)]
 
 
 def chosen(parts: Parts, memory_ids: Sequence[str]) -> list[dict[str, Any]]:

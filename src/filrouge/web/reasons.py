@@ -45,6 +45,7 @@ _OF_COLLEAGUES: Final[Mapping[str, str]] = {
     " shares this rule with the team": _(
         "%(name)s shares this rule with the team. Agents follow it only once you accept it."
     ),
+    " accepted it for the team": _("%(name)s accepted it for the whole team."),
     " corrected it": _("%(name)s corrected it."),
     " ended it": _("%(name)s ended it."),
 }

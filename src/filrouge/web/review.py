@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from filrouge.team.models import author_of
 from filrouge.web.client import ApiProblem
 from filrouge.web.languages import mark as _
 from filrouge.web.reasons import plain_reason
@@ -54,15 +55,29 @@ async def review_page(visit: Visit) -> Mapping[str, Any]:
         ],
         "next": listing.next,
         "is_settled": is_settled,
+        "is_team_admin": await _is_team_admin(visit) if any(author_of(_channel(row)) for row in rows) else False,
         "editing": visit.query.get("edit", ""),
         "at": visit.query.get("at", ""),
     }
+
+
+def _channel(row: Mapping[str, Any]) -> str:
+    return str(row["statement"]["channel"])
+
+
+async def _is_team_admin(visit: Visit) -> bool:
+    team = await visit.api.get("/api/team")
+    return bool(team.get("is_admin"))
 
 
 @pages.action("/review/{review_id}/settle")
 async def review_settle(visit: Visit) -> Next:
     """Settle one item."""
     id_, how = visit.parameter("review_id"), visit.field("settle")
+    if how == "team":
+        await visit.api.send("POST", "/api/team/accept", {"ids": [id_]})
+        text = visit.text("Accepted for everybody in the team.")
+        return Next(to=_beside(visit, visit.field("next")), message=Message(text=text))
     await visit.api.send("POST", f"{_QUEUE}/{quote(id_, safe='')}", {"settle": how})
     return await _settled(visit, id_, visit.text(_DONE[how]))
 

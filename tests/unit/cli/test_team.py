@@ -56,6 +56,18 @@ def test_a_person_joins_shares_takes_back_and_leaves(shell: Shell, hub: str) -> 
     assert "Team" not in shell("status").out
 
 
+def test_an_admin_accepts_a_rule_for_everybody(shell: Shell, hub: str) -> None:
+    fact = joined(shell, hub)
+    body = {"text": "Sign every tag.", "project": [SHOP]}
+    rule = shell.api.ask("POST", "/api/memory/rules", body).body["id"]
+    refused = shell("team", "accept", rule)
+    assert (refused.code != 0, "the team does not have it" in refused.err) == (True, True)
+    shell("team", "share", rule, fact)
+    shell("team", "sync")
+    assert "it is no rule" in shell("team", "accept", fact).err
+    assert shell("team", "accept", rule[:20]).out == "1 rule is accepted for everybody in the team.\n"
+
+
 def test_leaving_is_asked_first(shell: Shell, hub: str) -> None:
     joined(shell, hub)
     refused = shell("team", "leave")

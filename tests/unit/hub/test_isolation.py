@@ -51,7 +51,7 @@ TENANT = st.integers(0, 2)
 OPERATION = st.tuples(
     st.sampled_from(
         """
-        push take changes forget settle status members join receipt invite search search-of-author context
+        push take changes forget accept settle status members join receipt invite search search-of-author context
         """.split()
     ),
     TENANT,
@@ -88,19 +88,23 @@ def ask(  # noqa: C901 (one case for each verb)
 
     match verb:
         case "push":
-            fresh = version(f"{own.marker} says {number}", supersedes=foreign)
+            fresh = version(f"{own.marker} says {number}", supersedes=foreign, kind="rule")
             own.memories.append(fresh.memory)
             return _ok(send("POST", "/push", body_of(fresh)))
         case "take":  # another tenant's id is free here: it names another memory
             if other is own or foreign in own.memories:
                 return send("GET", "/status")
             own.memories.append(foreign)
-            return _ok(send("POST", "/push", body_of(version(f"{own.marker} takes it", memory=foreign))))
+            return _ok(send("POST", "/push", body_of(version(f"{own.marker} takes it", memory=foreign, kind="rule"))))
         case "changes":
             return _ok(send("GET", "/changes", limit=1 + number % 50))
         case "forget":
             answer = send("POST", "/forget", {"memories": [foreign]})
             assert answer.status_code == (200 if foreign in own.memories else 404), answer.text
+            return answer
+        case "accept":
+            answer = send("POST", "/accept", {"memories": [foreign]})
+            assert answer.status_code in ((200, 404) if foreign in own.memories else (404,)), answer.text
             return answer
         case "settle":
             return send("POST", f"/conflicts/{foreign}", {"keep": "first"})

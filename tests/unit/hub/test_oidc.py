@@ -23,6 +23,8 @@ from filrouge.core.clock import Clock
 from filrouge.core.errors import BadConfig, BadInput, FilrougeError, HubUnavailable, Unauthorized
 from filrouge.hub import journal, oidc, schema, service, tokens
 from filrouge.hub.database import Connection, HubDatabase
+from filrouge.hub.models import NewToken
+from filrouge.runtime.repository import hash_secret
 from filrouge.server.hub import create_app
 from filrouge.testing import ManualClock
 from tests.security.wire import free_port
@@ -43,7 +45,6 @@ class Team:
     tenant: str
     name: str
     admin: str
-    secret: str
     provider: Provider
     clock: ManualClock
     database: HubDatabase
@@ -62,12 +63,12 @@ class Team:
         return refused.value.message
 
 
-def configure(hub: Hub, issuer: str, *, audience: str = "hub", admins: tuple[str, ...] = ()) -> tuple[Any, str]:
-    """Add a tenant with a provider; return its first token and the secret of the serving process."""
+def configure(hub: Hub, issuer: str, *, audience: str = "hub", admins: tuple[str, ...] = ()) -> NewToken:
+    """Add a tenant with a provider; return its first token."""
     made = hub.add_tenant(f"oidc {next(_NUMBERS)}")
     with schema.connect(hub.owner) as connection:
-        secret = oidc.configure(connection, made.tenant, issuer=issuer, audience=audience, admins=admins, renew=True)
-    return made, secret
+        oidc.configure(connection, made.tenant, issuer=issuer, audience=audience, admins=admins)
+    return made
 
 
 @pytest.fixture
@@ -83,12 +84,12 @@ def provider(clock: ManualClock) -> Generator[Provider]:
 
 @pytest.fixture
 def acme(hub: Hub, provider: Provider, clock: ManualClock) -> Generator[Team]:
-    made, secret = configure(hub, provider.issuer, admins=("Ben@acme.org",))
-    database = HubDatabase(hub.serving, providers=oidc.IdentityProviders(secret, clock))
+    made = configure(hub, provider.issuer, admins=("Ben@acme.org",))
+    database = HubDatabase(hub.serving, providers=oidc.IdentityProviders(hub.process_secret, clock))
     database.open()
     try:
         yield Team(
-            hub=hub, tenant=made.tenant, name="", admin=made.secret, secret=secret, provider=provider, clock=clock,
+            hub=hub, tenant=made.tenant, name="", admin=made.secret, provider=provider, clock=clock,
             database=database,
         )  # fmt: skip
     finally:
@@ -298,8 +299,8 @@ def test_a_provider_that_answers_wrongly_gives_no_keys(acme: Team, documents: di
 
 def test_a_token_of_one_teams_issuer_never_enters_another_team(acme: Team, hub: Hub, clock: Clock) -> None:
     with identity_provider(clock) as theirs:
-        other, secret = configure(hub, theirs.issuer)
-        database = HubDatabase(hub.serving, providers=oidc.IdentityProviders(secret, clock))
+        other = configure(hub, theirs.issuer)
+        database = HubDatabase(hub.serving, providers=oidc.IdentityProviders(hub.process_secret, clock))
         database.open()
         try:
             with database.session(theirs.token()) as session:
@@ -323,7 +324,7 @@ def test_teams_that_share_an_issuer_are_told_apart_by_the_audience(acme: Team, h
     with schema.connect(hub.owner) as connection:
         with pytest.raises(BadInput, match="Another team"):
             oidc.configure(connection, second.tenant, issuer=acme.provider.issuer, audience="hub")
-        assert oidc.configure(connection, second.tenant, issuer=acme.provider.issuer, audience="hub-2") == ""
+        oidc.configure(connection, second.tenant, issuer=acme.provider.issuer, audience="hub-2")
     assert acme.who(aud="hub")[0] == acme.tenant
     assert acme.who(aud="hub-2")[0] == second.tenant
     acme.refusal(aud=["hub", "hub-2"])
@@ -359,18 +360,18 @@ def test_raw_sql_of_the_serving_role_enters_no_team_without_the_secret(acme: Tea
     issuer = acme.provider.issuer
     claimed = [issuer, ["hub"], "u-1", "ben@acme.org", "ben@acme.org", ["admin"], "0" * 26]
     with Connection.connect(acme.hub.serving, row_factory=dict_row) as connection:
-        for secret in ("", "wrong", oidc.hash_secret(acme.secret).hex(), None):
-            with pytest.raises(psycopg.errors.InvalidAuthorizationSpecification):
+        for secret in ("", "wrong", hash_secret(acme.hub.process_secret).hex(), None):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="not the secret"):
                 connection.execute("SELECT * FROM hub.enter_person(%s, %s, %s, %s, %s, %s, %s, %s)", [secret, *claimed])
             connection.rollback()
-            with pytest.raises(psycopg.errors.InvalidAuthorizationSpecification):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="not the secret"):
                 connection.execute("SELECT hub.knows_issuer(%s, %s)", [secret, issuer])
             connection.rollback()
             assert connection.execute("SELECT * FROM hub.members").fetchall() == []
         for statement in (
             "SELECT * FROM hub.providers",
-            "SELECT oidc_hash FROM hub.installation",
-            "SELECT hub.require_oidc_secret('')",
+            "SELECT process_hash FROM hub.installation",
+            "SELECT hub.require_process('')",
             "SELECT hub.current_usage('requests')",
             "UPDATE hub.usage SET used = 0",
             "UPDATE hub.tenants SET max_requests = 2147483647",
@@ -379,7 +380,7 @@ def test_raw_sql_of_the_serving_role_enters_no_team_without_the_secret(acme: Tea
                 connection.execute(statement)
             connection.rollback()
         row = connection.execute(
-            "SELECT * FROM hub.enter_person(%s, %s, %s, %s, %s, %s, %s, %s)", [acme.secret, *claimed]
+            "SELECT * FROM hub.enter_person(%s, %s, %s, %s, %s, %s, %s, %s)", [acme.hub.process_secret, *claimed]
         ).fetchone()
         assert row is not None
         assert {one["tenant"] for one in connection.execute("SELECT tenant FROM hub.members")} == {acme.tenant}
@@ -406,10 +407,9 @@ def test_the_operators_commands_let_a_team_sign_in_and_limit_it(hub: Hub, monkey
 
     with identity_provider(CLOCK) as provider:
         signed_in = ("oidc", name, "--issuer", provider.issuer, "--audience", "hub", "--admins", "ben@acme.org")
-        secret = run(*signed_in, "--new-secret")["secret"]
-        assert run(*signed_in)["secret"] == ""
+        assert run(*signed_in)["issuer"] == provider.issuer
         assert run("limit", name, "--requests", "1", "--bytes", "12345")["requests"] == 1
-        monkeypatch.setenv("FILROUGE_HUB_OIDC_SECRET", secret)
+        monkeypatch.setenv("FILROUGE_HUB_PROCESS_SECRET", hub.process_secret)
         port = free_port()
         with serving(hub, port):
             url, head = f"http://127.0.0.1:{port}/hub/v1", {"Authorization": f"Bearer {provider.token()}"}

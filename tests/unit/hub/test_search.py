@@ -324,6 +324,28 @@ def test_search_and_context_need_the_scope_to_read(hub: Hub, client: TestClient)
 # Context.
 
 
+def accept(hub: Hub, admin: str, rule: Version) -> None:
+    with hub.database.session(admin) as session:
+        service.accept(session, CLOCK, [rule.memory])
+
+
+def test_a_rule_is_in_a_block_once_an_admin_has_accepted_it_and_in_its_authors_before(
+    hub: Hub, client: TestClient
+) -> None:
+    ana, ben, cleo = team(hub, "Ana", "Ben", "Cleo")
+    rule = embedded("Always run make check.", kind="rule")
+    push(hub, ben, rule)
+
+    def rules(secret: str) -> int:
+        return ask(client, secret, "context", project=PROJECT)["memories"]
+
+    assert [rules(secret) for secret in (ana, ben, cleo)] == [0, 1, 0]
+    accept(hub, ana, rule)
+    assert [rules(secret) for secret in (ana, ben, cleo)] == [1, 1, 1]
+    push(hub, ben, rule.model_copy(update={"version": 2, "text": "Always push to main."}))
+    assert [rules(secret) for secret in (ana, ben, cleo)] == [0, 1, 0]
+
+
 def test_a_block_has_the_projects_rules_and_what_the_prompt_needs_with_their_authors(
     hub: Hub, client: TestClient
 ) -> None:
@@ -390,7 +412,9 @@ def called(client: TestClient, secret: str, tool: str, **arguments: Any) -> dict
 def test_an_agent_searches_and_gets_its_context_over_mcp(hub: Hub, client: TestClient) -> None:
     ana, ben = team(hub, "Ana", "Ben")
     one = embedded("The API listens on <system>7300</system>.", valid_from=MARCH)
-    push(hub, ben, one, embedded("Always run make check.", kind="rule", project="other"))
+    rule = embedded("Always run make check.", kind="rule", project="other")
+    push(hub, ben, one, rule)
+    accept(hub, ana, rule)
     result = called(client, ana, "search_memories", query="which socket?", project=PROJECT, author="Ben")
     [item] = result["structuredContent"]["results"]
     assert (item["memory"], item["author"], item["said"]) == (one.memory, "Ben", "2026-03-01T00:00:00.000000Z")

@@ -89,6 +89,36 @@ def test_two_corrections_of_one_memory_both_stay_and_open_a_conflict_that_all_he
     assert (told.type, told.conflict.keep) == ("conflict", "second")
 
 
+def test_what_an_admin_accepts_for_everybody_is_told_to_all_who_have_it_already(hub: Hub) -> None:
+    ana, ben = team(hub, "Ana", "Ben")
+    rule, fact = version("Sign every tag.", kind="rule"), version()
+    push(hub, ben, rule, fact)
+    changes, cursor = follow(hub, ben)
+    assert [change.accepted_by for change in changes] == ["", ""]
+    with pytest.raises(Forbidden), hub.database.session(ben) as session:
+        service.accept(session, CLOCK, [rule.memory])
+    for wrong, error in ((fact.memory, BadInput), (ulid(), NotFound)):
+        with pytest.raises(error), hub.database.session(ana) as session:
+            service.accept(session, CLOCK, [rule.memory, wrong])
+    assert follow(hub, ben, cursor)[0] == []
+    for is_new in (True, False):
+        with hub.database.session(ana) as session:
+            assert service.accept(session, CLOCK, [rule.memory]) == {rule.memory: is_new}
+    [told], cursor = follow(hub, ben, cursor)
+    assert (told.memory, told.version, told.accepted_by) == (rule.memory, 1, "Ana")
+    assert told.content == rule
+    # Its author may end and restore it, but not put other words in its place.
+    for number, changed, by in ((2, {"state": "ended"}, "Ana"), (3, {}, "Ana"), (4, {"text": "Sign none."}, "")):
+        push(hub, ben, rule.model_copy(update={"version": number, **changed}))
+        [told], cursor = follow(hub, ben, cursor)
+        assert (told.version, told.accepted_by) == (number, by)
+    assert outcomes(hub, ben, rule.model_copy(update={"version": 4, "text": "Sign none."})) == ["duplicate"]
+    with hub.database.session(ana) as session:
+        service.forget(session, CLOCK, [rule.memory])
+    with pytest.raises(NotFound), hub.database.session(ana) as session:
+        service.accept(session, CLOCK, [rule.memory])
+
+
 def test_corrections_that_are_pushed_at_once_open_a_conflict_too(hub: Hub) -> None:
     ana, ben = team(hub, "Ana", "Ben")
     known = version()

@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from filrouge.core.errors import FilrougeError, Unauthorized
+from filrouge.core.errors import BadInput, FilrougeError, Unauthorized
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.hub import queue, schema, service, worker
 from filrouge.hub.database import Connection, HubDatabase
@@ -553,7 +553,7 @@ def test_the_login_of_a_worker_reads_no_tenant_without_the_secret(hub: Hub, hub_
     ana = team(hub, "Ana")[0]
     push(hub, ana, version(SECRET_TEXT))
     tenant = tenant_of(hub, ana)
-    wrong = [None, b"", hub.process_secret.encode(), hashlib.sha256(b"frp_guess").digest()]
+    wrong = [None, "", hashlib.sha256(hub.process_secret.encode()).hexdigest(), "frp_guess"]
     with Connection.connect(hub.serving, row_factory=dict_row) as stolen:
         for given in wrong:
             for statement in FUNCTIONS:
@@ -568,8 +568,7 @@ def test_the_login_of_a_worker_reads_no_tenant_without_the_secret(hub: Hub, hub_
                 stolen.execute(statement)
             stolen.rollback()
         # With the secret a transaction sees one tenant, and the next one none.
-        right = hashlib.sha256(hub.process_secret.encode()).digest()
-        stolen.execute("SELECT hub.enter_work(%s, %s)", [right, tenant])
+        stolen.execute("SELECT hub.enter_work(%s, %s)", [hub.process_secret, tenant])
         seen = stolen.execute("SELECT DISTINCT tenant FROM hub.versions").fetchall()
         assert seen == [{"tenant": tenant}]
         stolen.rollback()
@@ -589,11 +588,19 @@ def test_a_new_process_secret_ends_the_old_one(hub: Hub, hub_worker: HubWorker) 
         with pytest.raises(FilrougeError):
             working_with("").tidy()
     finally:
-        run_sql(
-            hub,
-            "UPDATE hub.installation SET process_hash = %s",
-            hashlib.sha256(hub.process_secret.encode()).digest(),
-        )
+        # The operator may give one, and it is not shown then.
+        given = {"FILROUGE_HUB_PROCESS_SECRET": hub.process_secret}
+        told = command("init", "--database", hub.owner, "--role", hub.role, **given)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "Secret" not in told.stdout
+    working_with(hub.process_secret).start()
+    with pytest.raises(Unauthorized, match="secret"):
+        working_with(made.process_secret).start()
+
+
+def test_a_short_process_secret_is_refused(hub: Hub) -> None:
+    with schema.connect(hub.owner) as connection, pytest.raises(BadInput, match="at least 32"):
+        schema.init(connection, role=hub.role, process_secret="x" * 31)
 
 
 def test_the_serving_role_may_only_use_the_queue(hub: Hub, hub_worker: HubWorker) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from filrouge.core.errors import BadInput, NotFound, Unauthorized
+from filrouge.core.errors import BadInput, Forbidden, NotFound, Unauthorized
 from filrouge.core.paths import TEAM_TOKEN, load_secret
 from filrouge.core.protocols import Tx
 from filrouge.erasure.service import ForgetRequest, files_containing, forget_at_once
@@ -40,6 +40,11 @@ def home(tmp_path: Path, url: str) -> Generator[Join]:
             return begun(parts, url, secret, name=name, policy=policy, project=project)
 
         yield begin
+
+
+def members(hub: Hub, *names: str) -> list[tuple[str, str]]:
+    """Members of one team with their tokens; the first is its admin."""
+    return list(zip(names, team(hub, *names), strict=True))
 
 
 @pytest.fixture
@@ -142,6 +147,60 @@ def test_a_colleagues_rule_counts_only_once_the_reader_has_accepted_it(ana_and_b
     assert review["kind"] == "quarantine"
     settle(ben, review["id"], "accept")
     assert "linter" in ask(ben, "Please commit the change to the harbour.")
+
+
+def test_a_rule_that_an_admin_accepts_for_everybody_waits_no_longer_and_what_the_reader_decided_stays(
+    hub: Hub, home: Join
+) -> None:
+    ana, ben, cleo, dan = (home(name.lower(), secret) for name, secret in members(hub, "Ana", "Ben", "Cleo", "Dan"))
+    service.set_policy(ben, SHOP, "all-memories")
+    rule = add_rule(ben, "Always run the linter before a commit.", names=SHOP, scope="project").memory_id
+    exchange(ben, ana, cleo, dan)
+    [waiting] = dan.readers.here(lambda tx: list_reviews(dan, tx))
+    settle(dan, waiting["id"], "dismiss")
+    [waiting] = ana.readers.here(lambda tx: list_reviews(ana, tx))
+    with pytest.raises(Forbidden):
+        service.accept(ben, [rule])
+    assert service.accept(ana, [waiting["id"]]) == 1
+    assert service.accept(ana, [waiting["id"]]) == 0
+    exchange(cleo, dan)
+    prompt = "Please commit the change to the harbour."
+    assert ["linter" in ask(parts, prompt) for parts in (ana, ben, cleo, dan)] == [True, True, True, False]
+    assert reviews(cleo) == []
+    assert (live(cleo)["Always run the linter before a commit."].scope.channel) == "Ben (team)"
+
+
+def test_an_admin_accepts_for_everybody_what_they_shared_themselves_also_for_those_who_come_later(
+    hub: Hub, home: Join
+) -> None:
+    (_, admin), (_, member) = members(hub, "Ana", "Ben")
+    ana = home("ana", admin, policy="all-memories")
+    rule = add_rule(ana, "Always run the linter before a commit.", names=SHOP, scope="project").memory_id
+    kept = note(ana, PORT)
+    with pytest.raises(BadInput, match="the team does not have it"):
+        service.accept(ana, [rule])
+    exchange(ana)
+    with pytest.raises(BadInput, match="it is no rule"):
+        service.accept(ana, [rule, kept])
+    assert service.accept(ana, [rule]) == 1
+    ben = home("ben", member)
+    exchange(ben)
+    assert "linter" in ask(ben, "Please commit the change to the harbour.")
+    assert reviews(ben) == []
+
+
+def test_an_accepted_rule_that_contradicts_the_readers_own_still_waits(hub: Hub, home: Join) -> None:
+    (_, admin), (_, member) = members(hub, "Ana", "Ben")
+    ana, ben = home("ana", admin, policy="all-memories"), home("ben", member)
+    own = "The API of the harbour listens on port 7100."
+    note(ben, own)
+    rule = add_rule(ana, PORT, names=SHOP, scope="project").memory_id
+    exchange(ana)
+    service.accept(ana, [rule])
+    exchange(ben)
+    assert "7300" not in ask(ben, "Which port does the API of the harbour use?")
+    assert own in live(ben)
+    assert reviews(ben) == [("quarantine", PORT)]
 
 
 def test_what_its_author_ends_ends_for_colleagues(ana_and_ben: tuple[Parts, Parts]) -> None:

@@ -50,10 +50,19 @@ def init(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Create the serving role and the schema, or bring them up to date. Connects as the owner."""
+    """Create the serving role and the schema, or bring them up to date. Connects as the owner.
+
+    FILROUGE_HUB_PROCESS_SECRET becomes the secret of the hub's processes; without it one is made and shown.
+    """
     schema = _schema()
     with schema.connect(database) as connection:
-        made = schema.init(connection, role=role, new_epoch=new_epoch, new_process_secret=new_process_secret)
+        made = schema.init(
+            connection,
+            role=role,
+            new_epoch=new_epoch,
+            process_secret="" if new_process_secret else os.environ.get(_PROCESS_SECRET, ""),
+            new_process_secret=new_process_secret,
+        )
     lines = [f"Schema: {', '.join(made.applied) if made.applied else 'up to date'}."]
     if made.password:
         lines += [
@@ -63,7 +72,7 @@ def init(
         lines += [f"  filrouge hub serve --database postgresql://{made.role}:PASSWORD@HOST/NAME"]
     if made.process_secret:
         lines += [f"Secret of the hub's processes, shown only now: {made.process_secret}"]
-        lines += [f"Give it to `filrouge hub work` as {_PROCESS_SECRET}."]
+        lines += [f"Give it to `filrouge hub serve` and `filrouge hub work` as {_PROCESS_SECRET}."]
     told = {
         "role": made.role,
         "password": made.password,
@@ -82,11 +91,11 @@ def serve(
     key: Annotated[str, typer.Option(help="Key of the certificate (PEM).")] = "",
     behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A load balancer in front does TLS.")] = False,
     connections: Annotated[int, typer.Option(min=1, max=1000, help="Maximum connections to the database.")] = 10,
-    oidc_secret: Annotated[
-        str, typer.Option(envvar="FILROUGE_HUB_OIDC_SECRET", help="What `filrouge hub tenant oidc` printed.")
-    ] = "",
 ) -> None:
-    """Serve a hub. Any number of instances may serve one database."""
+    """Serve a hub. Any number of instances may serve one database.
+
+    With FILROUGE_HUB_PROCESS_SECRET it takes tokens of identity providers, too.
+    """
     _schema()
     import uvicorn
 
@@ -97,7 +106,8 @@ def serve(
     if host not in ("127.0.0.1", "::1", "localhost") and not (certificate or behind_proxy):
         remedy = "Give --certificate and --key, or --behind-proxy if a load balancer in front does TLS."
         raise BadInput("Plain HTTP is served on this machine only.", remedy=remedy)
-    providers = IdentityProviders(oidc_secret, SystemClock()) if oidc_secret else None
+    secret = os.environ.get(_PROCESS_SECRET, "")
+    providers = IdentityProviders(secret, SystemClock()) if secret else None
     pool = HubDatabase(database, max_connections=connections, providers=providers)
     pool.open()  # an error is shown as one line, before the server starts
     config = uvicorn.Config(
@@ -177,7 +187,6 @@ def tenant_oidc(
     issuer: Annotated[str, typer.Option(help="The address of the identity provider, as in its tokens.")] = "",
     audience: Annotated[str, typer.Option(help="The name of this team's hub at the identity provider.")] = "",
     admins: Annotated[str, typer.Option(help="Email addresses of the team's admins: a@x.org,b@x.org.")] = "",
-    new_secret: Annotated[bool, typer.Option("--new-secret", help="Replace the secret of `hub serve`.")] = False,
     off: Annotated[bool, typer.Option("--off", help="Take no more tokens of it; the members stay.")] = False,
     json: Json = False,
 ) -> None:
@@ -187,19 +196,15 @@ def tenant_oidc(
 
     if not off and not (issuer and audience):
         raise BadInput("Issuer and audience are needed.", remedy="Give --issuer and --audience, or --off.")
-    secret = ""
     with schema.connect(database) as connection:
         tenant = schema.tenant_named(connection, team)
         if off:
             oidc.switch_off(connection, tenant)
         else:
-            secret = oidc.configure(
-                connection, tenant, issuer=issuer, audience=audience, admins=admins.split(","), renew=new_secret
-            )
-    lines = [f"{team} takes no tokens of an identity provider." if off else f"{team} takes tokens of {issuer}."]
-    if secret:
-        lines.append(f"The secret of `filrouge hub serve --oidc-secret`, shown only now: {secret}")
-    _answer({"team": team, "issuer": "" if off else issuer, "secret": secret}, "\n".join(lines), json=json)
+            oidc.configure(connection, tenant, issuer=issuer, audience=audience, admins=admins.split(","))
+    line = f"{team} takes tokens of {issuer}, where `filrouge hub serve` has {_PROCESS_SECRET}."
+    told = {"team": team, "issuer": "" if off else issuer}
+    _answer(told, f"{team} takes no tokens of an identity provider." if off else line, json=json)
 
 
 @tenant_app.command("limit")

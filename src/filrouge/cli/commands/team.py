@@ -98,6 +98,15 @@ def unshare(ids: Annotated[list[str], typer.Argument(metavar="ID...")], json: Js
     _show_memories(ask("POST", f"{_PATH}/unshare", {"ids": ids}, timeout=_SECONDS), json=json)
 
 
+@team_app.command()
+def accept(ids: Annotated[list[str], typer.Argument(metavar="ID...")], json: Json = False) -> None:
+    """Accept rules for everybody, as an admin of the team; `filrouge review` accepts one for you alone."""
+    found = ask("POST", f"{_PATH}/accept", {"ids": ids}, timeout=_SECONDS)
+    count = found["accepted"]
+    rules = "1 rule is" if count == 1 else f"{count} rules are"
+    output.answer(found, f"{rules} accepted for everybody in the team." if count else "Accepted before.", json=json)
+
+
 @team_app.command("list")
 def list_(
     state: Annotated[

@@ -1,8 +1,21 @@
 -- Run by the owner. {serving} is the role that serves.
 
--- Identity providers. The serving role has no right to this table: it is read by the functions below alone, and they
--- want the secret of which `installation` keeps the SHA-256.
-ALTER TABLE hub.installation ADD COLUMN oidc_hash bytea;
+-- The secret of the installation's processes, of which its SHA-256 is kept. A server proves with it that it may say who
+-- somebody is, and a worker that it may work in every tenant. The login of the serving role alone opens none.
+ALTER TABLE hub.installation ADD COLUMN process_hash bytea;
+
+CREATE FUNCTION hub.require_process(secret text) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
+AS $$
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM hub.installation WHERE process_hash = sha256(convert_to(require_process.secret, 'UTF8')))
+  THEN
+    RAISE insufficient_privilege USING MESSAGE = 'this is not the secret of the installation';
+  END IF;
+END $$;
+REVOKE ALL ON FUNCTION hub.require_process(text) FROM PUBLIC;
+
+-- Identity providers. The serving role has no right to this table: it is read by the functions below alone.
 
 CREATE TABLE hub.providers (
   tenant    text PRIMARY KEY REFERENCES hub.tenants,
@@ -16,22 +29,11 @@ CREATE TABLE hub.providers (
 ALTER TABLE hub.members ADD COLUMN issuer text, ADD COLUMN subject text;
 CREATE UNIQUE INDEX members_by_subject ON hub.members (tenant, issuer, subject) WHERE subject IS NOT NULL;
 
--- Raises `invalid_authorization_specification` if the secret is wrong.
-CREATE FUNCTION hub.require_oidc_secret(given text) RETURNS void
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
-AS $$
-BEGIN
-  IF NOT EXISTS (SELECT 1 FROM hub.installation WHERE oidc_hash = sha256(convert_to(given, 'UTF8'))) THEN
-    RAISE EXCEPTION 'wrong secret' USING ERRCODE = 'invalid_authorization_specification';
-  END IF;
-END $$;
-REVOKE ALL ON FUNCTION hub.require_oidc_secret(text) FROM PUBLIC;
-
 CREATE FUNCTION hub.knows_issuer(secret text, issuer text) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$
 BEGIN
-  PERFORM hub.require_oidc_secret(secret);
+  PERFORM hub.require_process(secret);
   RETURN EXISTS (SELECT 1 FROM hub.providers WHERE providers.issuer = knows_issuer.issuer);
 END $$;
 REVOKE ALL ON FUNCTION hub.knows_issuer(text, text) FROM PUBLIC;
@@ -53,7 +55,7 @@ DECLARE
   free_name text := person_name;
   number integer := 1;
 BEGIN
-  PERFORM hub.require_oidc_secret(secret);
+  PERFORM hub.require_process(secret);
   SELECT p.* INTO provider FROM hub.providers AS p WHERE p.issuer = person_issuer AND p.audience = ANY (audiences);
   IF NOT FOUND OR (SELECT count(*) FROM hub.providers AS p
                    WHERE p.issuer = person_issuer AND p.audience = ANY (audiences)) > 1 THEN

@@ -1,10 +1,7 @@
--- Background work. A worker connects with the serving role, and proves with the secret of the installation's processes
--- that it may work in every tenant. The login alone opens none.
+-- Background work. A worker connects with the serving role, and has the secret of the installation's processes.
 
--- `process_hash` is the SHA-256 of that secret, `has_workers` says that a worker ever started, `queue` is the latest
--- migration of the job tables.
+-- `has_workers` says that a worker ever started, `queue` is the latest migration of the job tables.
 ALTER TABLE hub.installation
-  ADD COLUMN process_hash bytea,
   ADD COLUMN has_workers boolean NOT NULL DEFAULT false,
   ADD COLUMN queue text NOT NULL DEFAULT '';
 
@@ -14,38 +11,25 @@ ALTER TABLE hub.tenants
   ADD COLUMN IF NOT EXISTS dimension integer NOT NULL DEFAULT 0;
 GRANT UPDATE (space, dimension) ON hub.tenants TO {serving};
 
-CREATE FUNCTION hub.is_process(secret_hash bytea) RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
-AS $$ SELECT coalesce(process_hash = secret_hash, false) FROM hub.installation $$;
-
-CREATE FUNCTION hub.require_process(secret_hash bytea) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = hub, pg_temp
-AS $$
-BEGIN
-  IF NOT hub.is_process(secret_hash) THEN
-    RAISE insufficient_privilege USING MESSAGE = 'this is not the secret of the installation';
-  END IF;
-END $$;
-
 -- Without workers nothing is put into the queue, where it would pile up.
 CREATE FUNCTION hub.has_workers() RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$ SELECT has_workers FROM hub.installation $$;
 
-CREATE FUNCTION hub.start_work(secret_hash bytea) RETURNS void
+CREATE FUNCTION hub.start_work(secret text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$
 BEGIN
-  PERFORM hub.require_process(secret_hash);
+  PERFORM hub.require_process(secret);
   UPDATE hub.installation SET has_workers = true WHERE NOT has_workers;
 END $$;
 
 -- Seals a tenant into this transaction, as `enter` does for a token.
-CREATE FUNCTION hub.enter_work(secret_hash bytea, tenant text) RETURNS void
+CREATE FUNCTION hub.enter_work(secret text, tenant text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$
 BEGIN
-  PERFORM hub.require_process(secret_hash);
+  PERFORM hub.require_process(secret);
   PERFORM set_config('hub.pass', hub.seal(tenant), true);
 END $$;
 
@@ -54,12 +38,12 @@ CREATE INDEX versions_without_vector ON hub.versions (tenant, memory)
 
 -- Versions without a vector that a worker of this space can embed. Those of a tenant whose jobs are still in the queue
 -- are not returned.
-CREATE FUNCTION hub.waiting(secret_hash bytea, wanted text, at_most integer) RETURNS TABLE (tenant text, memory text)
+CREATE FUNCTION hub.waiting(secret text, wanted text, at_most integer) RETURNS TABLE (tenant text, memory text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
-  PERFORM hub.require_process(secret_hash);
+  PERFORM hub.require_process(secret);
   RETURN QUERY
     SELECT v.tenant, v.memory FROM hub.versions AS v JOIN hub.tenants AS t USING (tenant)
     WHERE v.is_latest AND v.state = 'live' AND v.vector IS NULL AND t.space IN ('', wanted)
@@ -84,11 +68,11 @@ CREATE POLICY of_tenant ON hub.journal_checks USING (tenant = (SELECT hub.tenant
 CREATE POLICY of_owner ON hub.journal_checks TO CURRENT_USER USING (true) WITH CHECK (true);
 
 -- Tenants whose journal was not checked for a day, and whose check is not in the queue.
-CREATE FUNCTION hub.unchecked(secret_hash bytea) RETURNS SETOF text
+CREATE FUNCTION hub.unchecked(secret text) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$
 BEGIN
-  PERFORM hub.require_process(secret_hash);
+  PERFORM hub.require_process(secret);
   RETURN QUERY
     SELECT t.tenant FROM hub.tenants AS t LEFT JOIN hub.journal_checks AS c USING (tenant)
     WHERE (c.checked_at IS NULL OR c.checked_at < now() - interval '1 day')
@@ -98,11 +82,11 @@ BEGIN
 END $$;
 
 -- Deletes tokens that expired 30 days ago, and the receipts of devices whose member was removed.
-CREATE FUNCTION hub.tidy(secret_hash bytea, OUT tokens bigint, OUT receipts bigint)
+CREATE FUNCTION hub.tidy(secret text, OUT tokens bigint, OUT receipts bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = hub, pg_temp
 AS $$
 BEGIN
-  PERFORM hub.require_process(secret_hash);
+  PERFORM hub.require_process(secret);
   DELETE FROM hub.tokens AS t WHERE t.expires_at < now() - interval '30 days';
   GET DIAGNOSTICS tokens = ROW_COUNT;
   DELETE FROM hub.receipts AS r USING hub.devices AS d, hub.members AS m
@@ -111,9 +95,8 @@ BEGIN
   GET DIAGNOSTICS receipts = ROW_COUNT;
 END $$;
 
-REVOKE ALL ON FUNCTION hub.is_process(bytea), hub.require_process(bytea), hub.has_workers(),
-  hub.start_work(bytea), hub.enter_work(bytea, text), hub.waiting(bytea, text, integer),
-  hub.unchecked(bytea), hub.tidy(bytea) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION hub.is_process(bytea), hub.has_workers(), hub.start_work(bytea), hub.enter_work(bytea, text),
-  hub.waiting(bytea, text, integer), hub.unchecked(bytea), hub.tidy(bytea) TO {serving};
+REVOKE ALL ON FUNCTION hub.has_workers(), hub.start_work(text), hub.enter_work(text, text),
+  hub.waiting(text, text, integer), hub.unchecked(text), hub.tidy(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION hub.has_workers(), hub.start_work(text), hub.enter_work(text, text),
+  hub.waiting(text, text, integer), hub.unchecked(text), hub.tidy(text) TO {serving};
 GRANT SELECT, INSERT, UPDATE ON hub.journal_checks TO {serving};

@@ -36,6 +36,7 @@ class TeamAnswer(Answer):
     member: str = Field("", description="The user's name in the team.")
     url: str = Field("", description="Where the hub answers.")
     device: str = ""
+    is_admin: bool = Field(False, description="Whether the user is an admin of the team.")
     joined_at: str = ""
     synchronised_at: str | None = Field(None, description="The end of the last complete exchange since the start.")
     problem: str = Field("", description="Why the last exchange failed; empty if it did not.")
@@ -57,6 +58,12 @@ class TeamMemory(Answer):
     text: str
     language: str
     project: str
+
+
+class AcceptedAnswer(Answer):
+    """How many rules were accepted for everybody now; the others were before."""
+
+    accepted: int = Field(ge=0)
 
 
 class LeftAnswer(Answer):
@@ -85,7 +92,7 @@ class PolicyBody(Body):
 
 
 class Chosen(Body):
-    """Memories to share, or to take back."""
+    """Memories to share, to take back, or to accept."""
 
     ids: Ids
 
@@ -149,6 +156,14 @@ async def team_unshare(body: Chosen, request: Request) -> list[dict[str, Any]]:
     """Take memories back for good, or decline those that wait: colleagues lose them, and they stay here."""
     parts = parts_of(request)
     return await in_thread(lambda: service.unshare(parts, body.ids))
+
+
+@router.post(f"{_PATH}/accept", responses=response_model(AcceptedAnswer))
+@requires("admin")
+async def team_accept(body: Chosen, request: Request) -> dict[str, int]:
+    """Accept rules for everybody in the team, as an admin of it: their agents are told without asking them."""
+    parts = parts_of(request)
+    return {"accepted": await in_thread(lambda: service.accept(parts, body.ids))}
 
 
 @router.post(f"{_PATH}/synchronise", responses=response_model(TeamAnswer))

@@ -2288,8 +2288,8 @@ WHERE NOT (one.state = 'superseded' AND one.superseded_by IS NOT NULL)
 -- name: team.get
 SELECT * FROM team
 -- name: team.join
-INSERT INTO team (one, url, name, member, member_name, device, device_name, joined_at, cursor, entry)
-VALUES (1, :url, :name, :member, :member_name, :device, :device_name, :joined_at, :cursor, :entry)
+INSERT INTO team (one, url, name, member, member_name, device, device_name, joined_at, is_admin, cursor, entry)
+VALUES (1, :url, :name, :member, :member_name, :device, :device_name, :joined_at, :is_admin, :cursor, :entry)
 -- name: team.leave
 DELETE FROM team
 -- name: team.leave_projects

@@ -9,6 +9,7 @@ CREATE TABLE team (
   device       TEXT NOT NULL,
   device_name  TEXT NOT NULL,
   joined_at    TEXT NOT NULL,
+  is_admin     INTEGER NOT NULL DEFAULT 0,
   cursor       TEXT NOT NULL DEFAULT '',
   entry        INTEGER NOT NULL
 ) STRICT;
