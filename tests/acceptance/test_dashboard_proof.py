@@ -31,6 +31,7 @@ from playwright.sync_api import Browser, expect
 from filrouge.capture.events import Event
 from filrouge.core import paths
 from filrouge.core.clock import Language, new_id
+from filrouge.daemon import client
 from filrouge.web.rendering import ROOT
 from tests.reliability.processes import daemon, eventually, is_up, quiet, rests, status, throw_away_home
 from tests.security.wire import free_port
@@ -90,6 +91,8 @@ def browser() -> Generator[Browser]:
 @pytest.fixture(scope="module")
 def large() -> Generator[Dashboard]:
     with served(MEMORIES) as found:
+        # None is due then while pages are measured: 600 MB would take both processors for a while.
+        client.request(found.home, "POST", "/api/memory/backups", None, SETTLE_SECONDS)
         eventually("the daemon rests", lambda: rests(found.process.pid), SETTLE_SECONDS)
         yield found
 

@@ -68,7 +68,8 @@ class SearchOptions:
         max_scored: how many of them BM25 scores.
         exact_below: up to this many memories that pass the filters, vectors are compared one by one.
         visit: to visit a vector by HNSW takes as long as to compare this many one by one.
-        breadth: how many candidates HNSW keeps while it searches; more find better and take longer.
+        breadth: how many memories that pass HNSW looks for, of which the nearest are taken; more find better and take
+            longer.
         max_scanned: how many vectors HNSW may visit for a filter before it gives up.
     """
 
@@ -200,6 +201,7 @@ class _Search:
         self._filters = _filters(question, clock.now()) | {"authors": self._authors()}
         self._condition = _condition(self._filters)
         self._total, self._frequencies = self._counts()
+        self._indexed = self._count_indexed()
         self._passing = self._count_passing()
 
     def ranking(self) -> Ranking:
@@ -238,13 +240,28 @@ class _Search:
         counts = {row["word"]: row["memories"] for row in rows}
         return counts.pop("", 0), counts
 
+    def _count_indexed(self) -> int:
+        """Return about how many vectors of the question's dimension HNSW has, of all tenants; 0 if it has none."""
+        dimension = 0 if self._asked is None else len(self._asked.vector)
+        if dimension not in _INDEXED_DIMENSIONS:
+            return 0
+        row = self._connection.execute(
+            "SELECT reltuples FROM pg_class WHERE oid = %s::regclass", [f"hub.versions_by_vector_{dimension}"]
+        ).fetchone()
+        return max(0, int(row["reltuples"])) if row else 0
+
     def _count_passing(self) -> int:
-        """Return how many memories pass the filters."""
+        """Return how many memories pass the filters; where more would change nothing, counting ends."""
         if not self._question.model_fields_set - {"query", "limit"}:
             return self._total
+        options = self._options
+        for_index = math.isqrt(options.breadth * options.visit * self._indexed)
+        enough = max(options.max_read, options.exact_below, for_index) + 1
         row = self._connection.execute(
-            sql.SQL("SELECT count(*) AS count FROM hub.versions WHERE {}").format(self._condition),
-            self._filters,
+            sql.SQL(
+                "SELECT count(*) AS count FROM (SELECT FROM hub.versions WHERE {} LIMIT %(enough)s) AS passing"
+            ).format(self._condition),
+            self._filters | {"enough": enough},
             prepare=False,
         ).fetchone()
         return row["count"] if row else 0
@@ -312,11 +329,8 @@ class _Search:
         """
         if self._passing <= self._options.exact_below or dimension not in _INDEXED_DIMENSIONS:
             return False
-        row = self._connection.execute(
-            "SELECT reltuples FROM pg_class WHERE oid = %s::regclass", [f"hub.versions_by_vector_{dimension}"]
-        ).fetchone()
-        indexed = max(row["reltuples"] if row else 0, self._passing)
-        return _RANKED * indexed / self._passing * self._options.visit <= self._passing
+        visited = self._options.breadth * self._options.visit * max(self._indexed, self._passing) / self._passing
+        return visited <= self._passing
 
     def _nearest_by_index(self, dimension: int) -> list[str]:
         # The settings end with the transaction; they take no parameters.
@@ -326,26 +340,25 @@ class _Search:
                 " SET LOCAL hnsw.max_scan_tuples = {}"
             ).format(sql.Literal(self._options.breadth), sql.Literal(self._options.max_scanned))
         )
-        return self._nearest(
-            sql.SQL("vector::halfvec({0}) <=> %(vector)s::halfvec({0})").format(sql.Literal(dimension)), dimension
-        )
+        distance = sql.SQL("vector::halfvec({0}) <=> %(vector)s::halfvec({0})").format(sql.Literal(dimension))
+        return self._nearest(distance, dimension, at_most=max(self._options.breadth, _RANKED))
 
     def _nearest_exactly(self, dimension: int) -> list[str]:
         # No index orders by a sum, so this compares every vector.
-        return self._nearest(sql.SQL("(vector <=> %(vector)s::halfvec) + 0"), dimension)
+        return self._nearest(sql.SQL("(vector <=> %(vector)s::halfvec) + 0"), dimension, at_most=_RANKED)
 
-    def _nearest(self, distance: sql.Composable, dimension: int) -> list[str]:
+    def _nearest(self, distance: sql.Composable, dimension: int, *, at_most: int) -> list[str]:
         assert self._asked is not None
         rows = self._connection.execute(
             sql.SQL(
                 "SELECT memory, {} AS distance FROM hub.versions WHERE {} AND vector_dims(vector) = {}"
-                " ORDER BY distance LIMIT %(ranked)s"
+                " ORDER BY distance LIMIT %(at_most)s"
             ).format(distance, self._condition, sql.Literal(dimension)),
-            self._filters | {"vector": HalfVector(self._asked.vector).to_text(), "ranked": _RANKED},
+            self._filters | {"vector": HalfVector(self._asked.vector).to_text(), "at_most": at_most},
             prepare=False,
         ).fetchall()
         found = [(row["distance"], row["memory"]) for row in rows if not math.isnan(row["distance"])]
-        return [memory for _, memory in sorted(found)]
+        return [memory for _, memory in sorted(found)[:_RANKED]]
 
     # Both.
 
