@@ -22,6 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import numpy as np
 import psycopg
 from tests.security.wire import free_port

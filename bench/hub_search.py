@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
 import psycopg
