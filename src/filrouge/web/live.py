@@ -24,6 +24,7 @@ _LATE: Final = timedelta(seconds=10)
 @pages.page("/live", "live.html")
 async def live(visit: Visit) -> Mapping[str, Any]:
     """The last captured events, newest first, filtered by the address."""
+    visit.begin()
     chosen = {"channel": visit.query.get("channel", ""), "state": visit.query.get("state", "")}
     listing, latest, settings = await asyncio.gather(
         visit.api.listing("/api/memory/events", limit=_SHOWN, cursor=visit.query.get("cursor"), **chosen),

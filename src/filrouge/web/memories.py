@@ -21,6 +21,7 @@ _OPPOSITE: Final = {"bin": "restore", "restore": "bin", "pin": "unpin", "unpin":
 @pages.page("/memory", "memory/list.html")
 async def memory_list(visit: Visit) -> Mapping[str, Any]:
     """The current memories, newest first, filtered by the address."""
+    visit.begin()
     chosen = {name: visit.query.get(name, "") for name in _FILTERS}
     listing, projects = await asyncio.gather(
         visit.api.listing("/api/memory/memories", limit=PAGE_SIZE, cursor=visit.query.get("cursor"), **chosen),

@@ -132,6 +132,7 @@ def _field(value: bool | float) -> str:
 @pages.page("/injections", "injections/list.html")
 async def injections_page(visit: Visit) -> Mapping[str, Any]:
     """The log of injections, newest first, and what they came to in the last days."""
+    visit.begin()
     outcome = visit.query.get("outcome", "")
     log, activity = await asyncio.gather(
         visit.api.listing(

@@ -40,6 +40,7 @@ _BRIDGE_NAMES: Final = {
 @pages.page("/threads", "threads/list.html")
 async def thread_list(visit: Visit) -> Mapping[str, Any]:
     """The threads, most recently active first, filtered by the address."""
+    visit.begin()
     status, project = visit.query.get("status", ""), visit.query.get("project", "")
     listing, projects = await asyncio.gather(
         visit.api.listing(
