@@ -30,7 +30,7 @@ class _Hub(ThreadingHTTPServer):
             case "/status":
                 counted = ("memories", "members", "devices", "lost", "waiting", "conflicts", "forgotten")
                 named = {"tenant": self.name, "member": self.name, "member_id": f"{'0' * 25}a"}
-                told = {"scopes": SCOPES, "held_back_since": None, "unconfirmed": [], "journal": None}
+                told: dict[str, Any] = {"scopes": SCOPES, "held_back_since": None, "unconfirmed": [], "journal": None}
                 return {**named, **dict.fromkeys(counted, 0), **told}
             case "/changes":
                 changes = [self._change(number, text) for number, text in enumerate(self.shared)]

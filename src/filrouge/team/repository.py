@@ -13,7 +13,8 @@ from filrouge.core.rows import fields_of, number_of, pick_columns
 from filrouge.team.models import Membership, ProjectPolicy, Received, ReceivedState, Shared, SharedState
 
 ORIGIN: Final = "origin:"
-_MEMBERSHIP: Final = ("url", "name", "member", "member_name", "device", "device_name", "is_admin", "cursor", "entry")
+_MEMBERSHIP: Final = ("url", "name", "member", "member_name", "device", "device_name", "cursor", "entry")
+_OF_JOINING: Final = (*_MEMBERSHIP, "is_admin")
 _SHARED: Final = ("memory", "state", "version", "digest", "mark", "reason")
 _RECEIVED: Final = ("hub_id", "memory", "author", "version", "state", "supersedes", "left_over")
 
@@ -29,13 +30,14 @@ class Team:
         row = self._tx.one("team.get")
         if row is None:
             return None
-        told = pick_columns(row, _MEMBERSHIP) | {"is_admin": bool(row["is_admin"])}
-        return Membership(**told, joined_at=from_text(row["joined_at"]))
+        return Membership(
+            **pick_columns(row, _MEMBERSHIP), is_admin=bool(row["is_admin"]), joined_at=from_text(row["joined_at"])
+        )
 
     def join(self, membership: Membership) -> None:
         """Store the team. What an earlier team left behind is removed."""
         self.leave()
-        self._tx.run("team.join", fields_of(membership, _MEMBERSHIP) | {"joined_at": to_text(membership.joined_at)})
+        self._tx.run("team.join", fields_of(membership, _OF_JOINING) | {"joined_at": to_text(membership.joined_at)})
 
     def leave(self) -> None:
         """Remove everything about the team. Memories of colleagues are not touched."""
