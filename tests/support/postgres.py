@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -38,17 +38,21 @@ _START_SECONDS = 60.0
 
 
 @contextmanager
-def server() -> Generator[str]:
-    """Start a server, and return the URL of its superuser."""
+def server(*settings: str) -> Generator[str]:
+    """Start a server, and return the URL of its superuser.
+
+    Args:
+        settings: such as `--shared_buffers=4GB`, for a server that is started here.
+    """
     if given := os.environ.get("FILROUGE_TEST_POSTGRES"):
         yield given
         return
-    with own_server() as running:
+    with own_server(settings=settings) as running:
         yield running.url
 
 
 @contextmanager
-def own_server(data: Path | None = None) -> Generator[Server]:
+def own_server(data: Path | None = None, settings: Sequence[str] = ()) -> Generator[Server]:
     """Start a server that can be ended and started again.
 
     Args:
@@ -59,7 +63,7 @@ def own_server(data: Path | None = None) -> Generator[Server]:
         os.chmod(folder, 0o755)
         cluster = Cluster(Path(folder), data)
         cluster.create()
-        running = Server(cluster)
+        running = Server(cluster, *settings)
         try:
             running.start()
             yield running

@@ -241,7 +241,7 @@ def test_where_the_index_of_vectors_finds_too_few_all_are_compared(hub: Hub, max
     options = SearchOptions(exact_below=0, visit=0, breadth=10, max_scanned=max_scanned)
     question = Question(query="submarine", projects=("elsewhere",))
     with hub.database.session(ana) as session:
-        session.connection.execute("SET LOCAL enable_sort = off")  # else few rows are sorted, whatever the index
+        session.connection.execute("SET LOCAL enable_sort = off")  # as the search does
         plan = session.connection.execute(
             "EXPLAIN SELECT memory FROM hub.versions WHERE is_latest AND state = 'live' AND vector_dims(vector) = 384"
             " ORDER BY vector::halfvec(384) <=> array_fill(0.1, ARRAY[384])::halfvec(384) LIMIT 1"
