@@ -83,7 +83,8 @@ CREATE TRIGGER recount_words AFTER UPDATE ON hub.versions FOR EACH ROW
 -- The best `top` memories of this transaction's tenant by the sum of the weights of the probes that find them, among
 -- those that pass the filters (NULL = any). A probe is a word, or several that must all occur, and finds at most `cap`.
 -- It runs as the owner, because row security keeps a query from using an index on words: its operator is not leakproof.
--- It returns ids alone, of the sealed tenant alone.
+-- It returns ids alone, of the sealed tenant alone. A key of a word has the tenant in it; were the tenant also looked up
+-- in an index, as `v.tenant = own` allows, each probe would read the entries of all its memories.
 CREATE FUNCTION hub.match_words(
   probes text[], weights double precision[], projects text[], kinds text[], authors text[], since timestamptz,
   until timestamptz, lasting timestamptz, cap integer, top integer) RETURNS SETOF text
@@ -97,7 +98,7 @@ BEGIN
   FROM unnest(probes, weights) AS probe (words, weight)
   CROSS JOIN LATERAL (
     SELECT v.memory FROM hub.versions AS v
-    WHERE v.tenant = own AND v.is_latest AND v.state = 'live'
+    WHERE v.tenant || '' = own AND v.is_latest AND v.state = 'live'
       AND hub.word_keys(v.tenant, v.words)
         @> ARRAY(SELECT hub.word_key(own, word) FROM unnest(string_to_array(probe.words, ' ')) AS word)
       AND (projects IS NULL OR v.project = ANY (projects)) AND (kinds IS NULL OR v.kind = ANY (kinds))
