@@ -303,9 +303,17 @@ class _Search:
             read += self._frequencies[form]
             if probes and read > self._options.max_read:
                 others = rarest[position : position + _PAIRED]
-                return probes + [(f"{one} {other}", self._weight(one, other)) for one, other in combinations(others, 2)]
+                return probes + [
+                    (f"{one} {other}", self._weight(one, other))
+                    for one, other in combinations(others, 2)
+                    if not self._is_one_word(one, other)
+                ]
             probes.append((form, self._weight(form)))
         return probes
+
+    def _is_one_word(self, one: str, other: str) -> bool:
+        """Return whether two forms are of one word of the question; together they are no rarer than alone."""
+        return any(one in forms and other in forms for forms in self._words.searched)
 
     def _weight(self, *forms: str) -> float:
         return sum(rarity(self._frequencies[form], self._total) for form in forms)
