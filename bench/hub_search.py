@@ -12,8 +12,8 @@ It also compares the index of hashed words with a plain GIN index of the `tsvect
 long the index takes for each word of a question, read as the owner.
 
 `--check` exits 1 if a recall is below .99. A million memories take 10 minutes to fill and to index; PostgreSQL is the
-one of the tests (`tests/support/postgres.py`), with 8 GB of shared buffers, into which everything is read before the first
-question, as on a server that has run for a while.
+one of the tests (`tests/support/postgres.py`), with 8 GB of shared buffers, into which everything is read before the
+first question, as on a server that has run for a while.
 """
 
 from __future__ import annotations
