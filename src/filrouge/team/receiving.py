@@ -26,7 +26,18 @@ from filrouge.extraction.understanding import PendingVectors, embed_inline, neig
 from filrouge.hub.client import HubClient
 from filrouge.hub.models import Change, Keep, Page, Receipt, Version
 from filrouge.hub.models import Conflict as HubConflict
-from filrouge.memories.models import COLLEAGUE, Add, Conflict, Memory, Neighbour, Noop, Span, Statement, Update
+from filrouge.memories.models import (
+    COLLEAGUE,
+    Add,
+    Conflict,
+    Decision,
+    Memory,
+    Neighbour,
+    Noop,
+    Span,
+    Statement,
+    Update,
+)
 from filrouge.memories.repository import Action, Origin, Reviews, UserChanges
 from filrouge.runtime.services import Parts
 from filrouge.search.spaces import queue_vectors, store_or_queue_vectors
@@ -167,7 +178,7 @@ def _apply_version(
     team, change, content = Team(tx), arrival.change, arrival.content
     known = team.received([change.memory]).get(change.memory)
     if known is not None and change.accepted_by:
-        _accept_waiting(parts, tx, arrival, known)
+        _accept_waiting(parts, tx, vectors, arrival, pending, known)
     if known is not None and (known.version >= change.version or known.state in _FORGOTTEN):
         return []
     if known is None and change.author == membership.member and team.shared([change.memory]):
@@ -208,8 +219,7 @@ def _store(
     as_turn = _as_turn(arrival)
     if parts.tombstones.refuses(tx, as_turn, as_turn.at):
         return "known", "", None  # the user forgot these words for good
-    near = neighbours(parts, tx, as_turn, vectors, statement, arrival.vectors, pending)
-    decision = decide(statement, _own(tx, near))
+    decision = _decision(parts, tx, vectors, arrival, pending)
     if isinstance(decision, Noop):
         return "known", "", None
     if content.kind == "rule" and origin.trust < TRUST_PROMPT:
@@ -234,13 +244,26 @@ def _store(
             return "held", action.memory_id, action
 
 
-def _accept_waiting(parts: Parts, tx: Tx, arrival: _Arrival, known: Received) -> None:
-    """An admin accepted a rule for everybody: it waits no longer. What the user decided about it stays."""
+def _decision(parts: Parts, tx: Tx, vectors: VectorSearch, arrival: _Arrival, pending: PendingVectors) -> Decision:
+    """Decide on a version beside the user's own memories."""
+    statement = _statement(arrival)
+    near = neighbours(parts, tx, _as_turn(arrival), vectors, statement, arrival.vectors, pending)
+    return decide(statement, _own(tx, near))
+
+
+def _accept_waiting(
+    parts: Parts, tx: Tx, vectors: VectorSearch, arrival: _Arrival, pending: PendingVectors, known: Received
+) -> None:
+    """An admin accepted a rule for everybody: it waits no longer, unless it contradicts the user's own words.
+
+    What the user decided about it stays.
+    """
     memory = parts.memories(tx).some([known.memory]).get(known.memory)
     if memory is None or memory.state != "quarantined" or arrival.content.state == "ended":
         return
     reviews = Reviews(tx, parts.analyser)
-    if reviews.get(memory.id).kind == "quarantine":
+    is_rule = reviews.get(memory.id).kind == "quarantine"
+    if is_rule and isinstance(_decision(parts, tx, vectors, arrival, pending), Add):
         now = parts.clock.now()
         reviews.settle(memory.id, "accept", replace(_origin(arrival, is_own=False), at=now))
         queue_vectors(tx, "memory", memory.id, now)

@@ -42,11 +42,6 @@ def home(tmp_path: Path, url: str) -> Generator[Join]:
         yield begin
 
 
-def members(hub: Hub, *names: str) -> list[tuple[str, str]]:
-    """Members of one team with their tokens; the first is its admin."""
-    return list(zip(names, team(hub, *names), strict=True))
-
-
 @pytest.fixture
 def ana_and_ben(hub: Hub, home: Join) -> tuple[Parts, Parts]:
     ana, ben = team(hub, "Ana", "Ben")
@@ -152,7 +147,8 @@ def test_a_colleagues_rule_counts_only_once_the_reader_has_accepted_it(ana_and_b
 def test_a_rule_that_an_admin_accepts_for_everybody_waits_no_longer_and_what_the_reader_decided_stays(
     hub: Hub, home: Join
 ) -> None:
-    ana, ben, cleo, dan = (home(name.lower(), secret) for name, secret in members(hub, "Ana", "Ben", "Cleo", "Dan"))
+    names = ("Ana", "Ben", "Cleo", "Dan")
+    ana, ben, cleo, dan = map(home, map(str.lower, names), team(hub, *names))
     service.set_policy(ben, SHOP, "all-memories")
     rule = add_rule(ben, "Always run the linter before a commit.", names=SHOP, scope="project").memory_id
     exchange(ben, ana, cleo, dan)
@@ -173,7 +169,7 @@ def test_a_rule_that_an_admin_accepts_for_everybody_waits_no_longer_and_what_the
 def test_an_admin_accepts_for_everybody_what_they_shared_themselves_also_for_those_who_come_later(
     hub: Hub, home: Join
 ) -> None:
-    (_, admin), (_, member) = members(hub, "Ana", "Ben")
+    admin, member = team(hub, "Ana", "Ben")
     ana = home("ana", admin, policy="all-memories")
     rule = add_rule(ana, "Always run the linter before a commit.", names=SHOP, scope="project").memory_id
     kept = note(ana, PORT)
@@ -189,13 +185,16 @@ def test_an_admin_accepts_for_everybody_what_they_shared_themselves_also_for_tho
     assert reviews(ben) == []
 
 
-def test_an_accepted_rule_that_contradicts_the_readers_own_still_waits(hub: Hub, home: Join) -> None:
-    (_, admin), (_, member) = members(hub, "Ana", "Ben")
+@pytest.mark.parametrize("has_arrived", [False, True])
+def test_an_accepted_rule_that_contradicts_the_readers_own_still_waits(
+    hub: Hub, home: Join, *, has_arrived: bool
+) -> None:
+    admin, member = team(hub, "Ana", "Ben")
     ana, ben = home("ana", admin, policy="all-memories"), home("ben", member)
     own = "The API of the harbour listens on port 7100."
     note(ben, own)
     rule = add_rule(ana, PORT, names=SHOP, scope="project").memory_id
-    exchange(ana)
+    exchange(ana, *([ben] if has_arrived else []))
     service.accept(ana, [rule])
     exchange(ben)
     assert "7300" not in ask(ben, "Which port does the API of the harbour use?")
