@@ -6,6 +6,7 @@ statements analysed and decided on, vectors stored and in the index in memory. T
 this machine: how often a second the disk keeps what is appended to a file, and how fast the embedder alone embeds the
 same texts in one call.
 
+    export OPENBLAS_NUM_THREADS=1                            # as the daemon does
     python bench/ingest.py                                   # hashing: what the writing costs
     python bench/ingest.py --embedding e5 --events 600       # with the bundled model
     python bench/ingest.py --check                           # exit 1 when a gate is missed

@@ -92,7 +92,9 @@ class Whitening:
 
 def prompt_vector(windows: Vectors | None) -> Vector | None:
     """Return the mean direction of a prompt's windows, of length 1; None if it has none."""
-    return None if windows is None or not len(windows) else _unit(windows.mean(axis=0))
+    if windows is None or not len(windows):
+        return None
+    return _unit(windows.mean(axis=0) if len(windows) > 1 else windows[0])
 
 
 def thread_vector(prompts: Sequence[Vectors]) -> Vector | None:
@@ -132,6 +134,9 @@ PairWeights = Mapping[str, NDArray[np.float32]]
 #: 32-bit floats: one value per pair of prompts, shape (n, n); one per prompt, shape (n,); or one row per prompt.
 FloatArray = NDArray[np.float32]
 Indices = NDArray[np.int64]
+#: Prompts to compare with all others: their positions, or all of them.
+Rows = slice | Indices
+_ALL_ROWS: Final = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -159,10 +164,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairComparison:
-    """Comparison of all pairs of prompts; each table has shape (n, n).
+    """Comparison of some prompts with all n prompts of a project; each table has shape (compared prompts, n).
 
     Attributes:
-        probabilities: probability that the two belong to one thread; 1 on the diagonal.
+        probabilities: probability that the two belong to one thread; 1 for a prompt and itself.
         similarities: cosine of the exchanges after subtracting the project mean; NaN if only words are used.
         word_similarities: similarity of their words, weighted by rarity, in [0, 1].
     """
@@ -199,8 +204,10 @@ class FeatureTables:
     reply_asks: FloatArray
 
 
-def compare_pairs(exchanges: Sequence[Exchange], kind: TableKind) -> PairComparison:
-    """Compare every pair of prompts of a project.
+def compare_pairs(
+    exchanges: Sequence[Exchange], kind: TableKind, compared: Sequence[int] | None = None
+) -> PairComparison:
+    """Compare prompts of a project with all of its prompts.
 
     A prompt alone carries little information, so it is read together with its reply and its context. In the first
     round, the context of a prompt is the neighbouring prompts of its session, weighted by the probability that the
@@ -210,6 +217,8 @@ def compare_pairs(exchanges: Sequence[Exchange], kind: TableKind) -> PairCompari
     Args:
         exchanges: in the order of their prompts.
         kind: `words` if vectors are not to be used.
+        compared: positions of the prompts to compare; all of them by default. Fewer take about half the time, as only
+            the last round is shorter.
     """
     if not exchanges:
         empty = np.empty((0, 0), dtype=np.float32)
@@ -217,15 +226,17 @@ def compare_pairs(exchanges: Sequence[Exchange], kind: TableKind) -> PairCompari
     weights = _load_weights()
     tables = build_tables(exchanges, weights["rarity"])
     probabilities = continuation_probability(tables, weights, kind)
-    for step in range(ROUNDS):
+    for step in range(ROUNDS - 1):
         probabilities = score_round(tables, probabilities, weights, f"{kind}.{step}")
+    rows = _ALL_ROWS if compared is None else np.asarray(compared, dtype=np.int64)
+    probabilities = score_round(tables, probabilities, weights, f"{kind}.{ROUNDS - 1}", rows)
     similarities = (
-        tables.exchange_vectors @ tables.exchange_vectors.T
+        tables.exchange_vectors[rows] @ tables.exchange_vectors.T
         if kind == "vectors"
         else np.full_like(probabilities, np.nan)
     )
     return PairComparison(
-        probabilities=probabilities, similarities=similarities, word_similarities=tables.words @ tables.words.T
+        probabilities=probabilities, similarities=similarities, word_similarities=tables.words[rows] @ tables.words.T
     )
 
 
@@ -252,12 +263,11 @@ def continuation_probability(tables: FeatureTables, weights: PairWeights, kind: 
     if len(later):
         fitted = weights[f"{kind}.on"]
         stays[later] = _logistic(continuation_features(tables, later, before) @ fitted[:-1] + fitted[-1])
-    probabilities = np.zeros((len(stays), len(stays)), dtype=np.float32)
-    for session in np.unique(tables.sessions):
-        members = np.flatnonzero(tables.sessions == session)
-        log_stays = np.cumsum(np.log(np.maximum(stays[members], 1e-4)))
-        probabilities[np.ix_(members, members)] = np.exp(-np.abs(log_stays[:, None] - log_stays[None, :]))
-    return probabilities
+    log_stays = np.log(np.maximum(stays, 1e-4))
+    for index, previous in zip(later.tolist(), before.tolist(), strict=True):
+        log_stays[index] += log_stays[previous]
+    unchanged = np.exp(-np.abs(log_stays[:, None] - log_stays[None, :]))
+    return np.where(_same_session(tables, _ALL_ROWS), unchanged, np.float32(0.0))
 
 
 def consecutive_pairs(tables: FeatureTables) -> tuple[Indices, Indices]:
@@ -306,55 +316,74 @@ def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices
 # --- do two prompts belong to one thread
 
 
-def score_round(tables: FeatureTables, probabilities: FloatArray, weights: PairWeights, name: str) -> FloatArray:
-    """Compute one round: new probabilities from the previous ones, with the weights of this name."""
+def score_round(
+    tables: FeatureTables, probabilities: FloatArray, weights: PairWeights, name: str, rows: Rows = _ALL_ROWS
+) -> FloatArray:
+    """Compute one round: new probabilities from the previous ones, with the weights of this name.
+
+    Args:
+        probabilities: shape (n, n).
+
+    Returns:
+        Shape (rows, n).
+    """
     within, across = weights[f"{name}.within"], weights[f"{name}.across"]
-    same_session = _same_session(tables)
-    logits: FloatArray = np.zeros(probabilities.shape, dtype=np.float32)
-    for index, feature in enumerate(pair_features(tables, probabilities)):
+    same_session = _same_session(tables, rows)
+    logits: FloatArray = np.zeros(same_session.shape, dtype=np.float32)
+    for index, feature in enumerate(pair_features(tables, probabilities, rows)):
         logits = np.asarray(logits + np.where(same_session, within[index], across[index]) * feature, dtype=np.float32)
     logits = np.asarray(logits + np.where(same_session, within[-1], across[-1]), dtype=np.float32)
     updated = _logistic(logits)
-    np.fill_diagonal(updated, 1.0)
+    updated[np.arange(len(updated)), np.arange(len(probabilities))[rows]] = 1.0
     return updated
 
 
-def pair_features(tables: FeatureTables, probabilities: FloatArray) -> Iterator[FloatArray]:
-    """Yield the features for whether two prompts are of one thread, given the current context; shape (n, n) each."""
-    same_session = _same_session(tables)
-    continuation = np.asarray(np.where(same_session, probabilities, 0.0), dtype=np.float32)
-    yield tables.exchange_vectors @ tables.exchange_vectors.T
-    yield tables.prompt_vectors @ tables.prompt_vectors.T
-    yield tables.words @ tables.words.T
+def pair_features(tables: FeatureTables, probabilities: FloatArray, rows: Rows = _ALL_ROWS) -> Iterator[FloatArray]:
+    """Yield the features for whether two prompts are of one thread, given the current context; shape (rows, n) each.
+
+    Args:
+        probabilities: the context, shape (n, n).
+    """
+    same_session = _same_session(tables, rows)
+    continuation = np.asarray(np.where(same_session, probabilities[rows], 0.0), dtype=np.float32)
+    yield tables.exchange_vectors[rows] @ tables.exchange_vectors.T
+    yield tables.prompt_vectors[rows] @ tables.prompt_vectors.T
+    yield tables.words[rows] @ tables.words.T
     yield continuation
     yield np.asarray(np.log(np.maximum(continuation, 2e-3)) * same_session, dtype=np.float32)
+    present, word_weights = (tables.weighted_words > 0.0).astype(np.float32), tables.weighted_words.max(axis=0)
     for context in (probabilities, probabilities * probabilities):
         vectors = _unit_rows(context @ tables.exchange_vectors)
-        words = _unit_rows(np.minimum(context @ (tables.weighted_words > 0.0), 1.0) * tables.weighted_words.max(axis=0))
-        similarity, one_sided = vectors @ vectors.T, vectors @ tables.exchange_vectors.T
-        other_sessions = np.asarray(np.where(same_session, -1.0, similarity), dtype=np.float32)
-        nearest = np.asarray(
-            np.sort(other_sessions, axis=1)[:, -_NEAREST_PROMPTS:].clip(0.0).mean(axis=1), dtype=np.float32
-        )
-        yield similarity
-        yield np.asarray((one_sided + one_sided.T) / 2, dtype=np.float32)
-        yield words @ words.T
-        yield nearest[:, None] + nearest[None, :]
+        words = _unit_rows(np.minimum(context @ present, 1.0) * word_weights)
+        similarities = vectors @ vectors.T
+        nearest = _nearest_of_other_sessions(tables, similarities)
+        yield similarities[rows]
+        one_sided = vectors[rows] @ tables.exchange_vectors.T + (vectors @ tables.exchange_vectors[rows].T).T
+        yield np.asarray(one_sided / 2, dtype=np.float32)
+        yield words[rows] @ words.T
+        yield nearest[rows, None] + nearest[None, :]
     prompt_contexts = _unit_rows(probabilities @ tables.prompt_vectors)
-    yield prompt_contexts @ prompt_contexts.T
+    yield prompt_contexts[rows] @ prompt_contexts.T
     sizes, lengths = np.log(probabilities.sum(axis=1)), np.log1p(tables.prompt_chars)
-    yield np.minimum(sizes[:, None], sizes[None, :])
-    yield np.minimum(lengths[:, None], lengths[None, :])
-    distance = np.abs(tables.positions[:, None] - tables.positions[None, :])
+    yield np.minimum(sizes[rows, None], sizes[None, :])
+    yield np.minimum(lengths[rows, None], lengths[None, :])
+    distance = np.abs(tables.positions[rows, None] - tables.positions[None, :])
     for max_distance in (1, 2, 4):
         yield (same_session & (distance <= max_distance)).astype(np.float32)
-    yield (np.abs(tables.sessions[:, None] - tables.sessions[None, :]) == 1).astype(np.float32)
+    yield (np.abs(tables.sessions[rows, None] - tables.sessions[None, :]) == 1).astype(np.float32)
     for power in (1.0, 0.5):  # all features are weaker when there are few prompts
-        yield np.full(probabilities.shape, len(probabilities) ** -power, dtype=np.float32)
+        yield np.full(same_session.shape, len(probabilities) ** -power, dtype=np.float32)
 
 
-def _same_session(tables: FeatureTables) -> NDArray[np.bool_]:
-    return tables.sessions[:, None] == tables.sessions[None, :]
+def _nearest_of_other_sessions(tables: FeatureTables, similarities: FloatArray) -> FloatArray:
+    """Return, for each prompt, its mean similarity to the nearest prompts of other sessions; shape (n,)."""
+    others = np.where(_same_session(tables, _ALL_ROWS), np.float32(-1.0), similarities)
+    others.partition(max(0, others.shape[1] - _NEAREST_PROMPTS), axis=1)
+    return np.asarray(others[:, -_NEAREST_PROMPTS:].clip(0.0).mean(axis=1), dtype=np.float32)
+
+
+def _same_session(tables: FeatureTables, rows: Rows) -> NDArray[np.bool_]:
+    return tables.sessions[rows, None] == tables.sessions[None, :]
 
 
 # --- exchanges as tables
@@ -376,23 +405,18 @@ def build_tables(exchanges: Sequence[Exchange], rarity: FloatArray) -> FeatureTa
         _subtract_mean([exchange.prompt_vector for exchange in exchanges]),
         _subtract_mean([exchange.vector_with_reply for exchange in exchanges]),
     )
-    all_words, prompt_words = (
-        [exchange.prompt_roots | exchange.reply_roots for exchange in exchanges],
-        [exchange.prompt_roots for exchange in exchanges],
-    )
-    word_counts = Counter(word for words in all_words for word in sorted(words))
-    weighted = _weight_by_rarity(all_words, word_counts, rarity)
+    weighted_words, weighted_prompt_words = _weight_by_rarity(exchanges, rarity)
     return FeatureTables(
         exchange_vectors=_unit_rows(prompt_vectors + vectors_with_replies),
         prompt_vectors=prompt_vectors,
         vectors_with_replies=vectors_with_replies,
-        words=_unit_rows(weighted),
-        prompt_words=_unit_rows(_weight_by_rarity(prompt_words, word_counts, rarity)),
-        weighted_words=weighted,
+        words=_unit_rows(weighted_words),
+        prompt_words=_unit_rows(weighted_prompt_words),
+        weighted_words=weighted_words,
         sessions=np.asarray(sessions, dtype=np.int64),
         positions=np.asarray(positions, dtype=np.int64),
         prompt_chars=np.asarray([exchange.prompt_chars for exchange in exchanges], dtype=np.float32),
-        word_counts=np.asarray([len(words) for words in prompt_words], dtype=np.float32),
+        word_counts=np.asarray([len(exchange.prompt_roots) for exchange in exchanges], dtype=np.float32),
         reply_asks=np.asarray([exchange.reply_asks for exchange in exchanges], dtype=np.float32),
     )
 
@@ -415,17 +439,34 @@ def _subtract_mean(vectors: Sequence[Vector | None]) -> FloatArray:
     return table
 
 
-def _weight_by_rarity(
-    words: Sequence[frozenset[str]], word_counts: Mapping[str, int], rarity: FloatArray
-) -> FloatArray:
-    """Weight words by their rarity in the project and in general; shape (n, columns)."""
-    columns = {word: index % _COLUMNS for index, word in enumerate(word_counts)}
-    weights = {word: np.log(1.0 + len(words) / count) * rarity[bucket(word)] for word, count in word_counts.items()}
-    table = np.zeros((len(words), max(1, min(len(columns), _COLUMNS))), dtype=np.float32)
-    for index, row_words in enumerate(words):
-        for word in row_words:
-            table[index, columns[word]] += weights[word]
-    return table
+def _weight_by_rarity(exchanges: Sequence[Exchange], rarity: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weight the words of exchanges, and of their prompts alone, by their rarity in the project and in general.
+
+    Words that occur in the same exchanges, and in the same of their prompts, share a column. Its weight is the root of
+    the sum of their squared weights, so lengths and products of rows are the same as with a column for each word. Most
+    words occur in one exchange only, so this saves more than half of the columns.
+
+    Returns:
+        Two tables of shape (n, columns).
+    """
+    occurrences: defaultdict[str, list[int]] = defaultdict(list)  # 2 * row, and 1 more if it is in the prompt
+    for row, exchange in enumerate(exchanges):
+        for word in exchange.prompt_roots:
+            occurrences[word].append(2 * row + 1)
+        for word in exchange.reply_roots - exchange.prompt_roots:
+            occurrences[word].append(2 * row)
+    squares: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    for word, found in sorted(occurrences.items()):
+        squares[tuple(found)] += (math.log(1.0 + len(exchanges) / len(found)) * float(rarity[bucket(word)])) ** 2
+    places = np.asarray([place for found in squares for place in found], dtype=np.int64)
+    sizes = [len(found) for found in squares]
+    columns = np.repeat(np.arange(len(squares)) % _COLUMNS, sizes)
+    weights = np.repeat(np.sqrt(np.asarray(list(squares.values()), dtype=np.float32)), sizes)
+    words, prompt_words = np.zeros((2, len(exchanges), max(1, min(len(squares), _COLUMNS))), dtype=np.float32)
+    np.add.at(words, (places // 2, columns), weights)
+    in_prompt = places % 2 == 1
+    np.add.at(prompt_words, (places[in_prompt] // 2, columns[in_prompt]), weights[in_prompt])
+    return words, prompt_words
 
 
 def _unit_rows(table: FloatArray) -> FloatArray:

@@ -10,7 +10,6 @@ Each job decides or re-checks inside the transaction that writes, so it never ov
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -207,8 +206,8 @@ def update_states_and_load_candidates(
     tx: Tx, scope: ThreadScope, ids: Iterable[str], now: datetime, mode: str
 ) -> dict[str, Thread]:
     """Suspend and archive the threads that are due, and return those among `ids` that a prompt may belong to, by id."""
-    unarchived = {thread.id: thread for thread in apply_due_transitions(tx, scope, now, mode)}
-    found = [unarchived.get(thread.id, thread) for thread in Threads(tx).some(list(ids))]
+    updated = {thread.id: thread for thread in apply_due_transitions(tx, scope, now, mode)}
+    found = [updated.get(thread.id, thread) for thread in Threads(tx).some(list(ids), sessions=False)]
     return {thread.id: thread for thread in found if thread.merged_into is None}
 
 
@@ -320,74 +319,96 @@ def prepare_prompts(
     """Prepare these prompts for placing, outside any transaction; prompts that were deleted are left out."""
     if parts.readers.here(lambda tx: StoredVectors(tx).some("turn", ids, vectors.space.id)):
         parts.whitening.embed_sample(vectors)  # as soon as one of them has a vector
-    turns, whitenings, archives = parts.readers.here(lambda tx: _read_batch(parts, tx, ids, vectors, thread_settings))
+    by_scope: dict[ThreadScope, list[Turn]] = {}
+    for turn in parts.readers.here(lambda tx: parts.turns(tx).get(ids)):
+        by_scope.setdefault(thread_settings.scope_of_turn(turn), []).append(turn)
+    prepared = [one for scope, turns in by_scope.items() for one in _prepare_in_scope(parts, scope, turns, vectors)]
+    return sorted(prepared, key=lambda one: ids.index(one.turn.id))
+
+
+def _prepare_in_scope(
+    parts: Parts, scope: ThreadScope, turns: Sequence[Turn], vectors: VectorSearch
+) -> list[PreparedPrompt]:
+    """Prepare prompts of one scope. Most are compared with the same prompts, which are read and embedded only once."""
+
+    def read(tx: Tx) -> tuple[list[_PromptToCompare], PromptBatch]:
+        whitening = parts.whitening.fit_for(tx, vectors, scope.user, len(turns))
+        archive = _read_archive(tx, scope, vectors.space.id, whitening)
+        found = [_find_compared(tx, turn, scope, vectors.space.id, archive, whitening) for turn in turns]
+        ids = dict.fromkeys(id_ for one in found if not one.awaits_vector for id_ in one.compared_ids)
+        return found, load_batch(parts, tx, vectors, list(ids), whitening)
+
+    prompts, batch = parts.readers.here(read)
+    exchanges, kind = build_exchanges(parts.whitening, batch, vectors)
+    by_id = {turn.id: exchange for turn, exchange in zip(batch.prompts, exchanges, strict=True)}
     return [
-        _prepare_prompt(
-            parts,
-            turn,
-            vectors,
-            thread_settings.scope_of_turn(turn),
-            whitenings[turn.scope.user],
-            archives[thread_settings.scope_of_turn(turn)],
+        PreparedPrompt(
+            turn=prompt.turn,
+            topics=extract_topics(prompt.turn),
+            awaits_vector=prompt.awaits_vector,
+            scores={} if prompt.awaits_vector else _score(prompt, by_id, kind),
         )
-        for turn in turns
+        for prompt in prompts
     ]
 
 
-def _read_batch(
-    parts: Parts, tx: Tx, ids: Sequence[str], vectors: VectorSearch, thread_settings: ThreadSettings
-) -> tuple[list[Turn], dict[str, Whitening | None], dict[ThreadScope, ArchivedThreads]]:
-    """Return the prompts, the whitening transform of each user, and the archived threads of each scope."""
-    turns = parts.turns(tx).get(ids)
-    prompt_counts = Counter(turn.scope.user for turn in turns)
-    whitenings = {user: parts.whitening.fit_for(tx, vectors, user, count) for user, count in prompt_counts.items()}
-    archives = dict[ThreadScope, ArchivedThreads]()
-    for turn in turns:
-        if (scope := thread_settings.scope_of_turn(turn)) not in archives:
-            archived, thread_vectors = ThreadVectors(tx).archived(scope, vectors.space.id)
-            whitening = whitenings[turn.scope.user]
-            archives[scope] = (
-                archived,
-                whitening.whiten(thread_vectors) if whitening is not None and archived else thread_vectors,
-            )
-    return turns, whitenings, archives
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _PromptToCompare:
+    """A prompt, and the prompts to compare it with.
+
+    Attributes:
+        awaits_vector: as of `PreparedPrompt`.
+        has_vector: its vectors are complete; otherwise only words are compared.
+        compared_ids: its id and those of the other prompts.
+    """
+
+    turn: Turn
+    awaits_vector: bool
+    has_vector: bool
+    compared_ids: frozenset[str]
 
 
-def _prepare_prompt(
-    parts: Parts,
-    turn: Turn,
-    vectors: VectorSearch,
-    scope: ThreadScope,
-    whitening: Whitening | None,
-    archive: ArchivedThreads,
-) -> PreparedPrompt:
-    space_id = vectors.space.id
+def _read_archive(tx: Tx, scope: ThreadScope, space_id: str, whitening: Whitening | None) -> ArchivedThreads:
+    ids, thread_vectors = ThreadVectors(tx).archived(scope, space_id)
+    return ids, whitening.whiten(thread_vectors) if whitening is not None and ids else thread_vectors
 
-    def read(tx: Tx) -> tuple[bool, PromptBatch]:
-        awaits_vector = _is_pending(tx, f"index_turn:{turn.id}")  # read before looking for its vector
-        complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
-        vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
-        nearest = nearest_threads(vector, *archive, whitening)
-        archived = [
-            id_
-            for thread_id in nearest
-            for id_ in Threads(tx).turns(thread_id, routed=True)[-_MAX_PROMPTS_PER_ARCHIVED:]
-        ]
-        ids = [turn.id, *Threads(tx).latest(scope, MAX_EARLIER_PROMPTS, turn), *archived]
-        batch = load_batch(parts, tx, vectors, ids, whitening if vector is not None else None)
-        return awaits_vector and vector is None, batch
 
-    awaits_vector, batch = parts.readers.here(read)
-    exchanges, kind = ([], "words") if awaits_vector else build_exchanges(parts.whitening, batch, vectors)
-    scores = dict[str, PairScores]()
-    if exchanges:
-        found = compare_pairs(exchanges, kind)
-        position = next(index for index, prompt in enumerate(batch.prompts) if prompt.id == turn.id)
-        rows = np.stack(
-            [found.probabilities[position], found.similarities[position], found.word_similarities[position]], axis=1
-        )
-        scores = {prompt.id: row for prompt, row in zip(batch.prompts, rows, strict=True) if prompt.id != turn.id}
-    return PreparedPrompt(turn=turn, topics=extract_topics(turn), awaits_vector=awaits_vector, scores=scores)
+def _find_compared(
+    tx: Tx, turn: Turn, scope: ThreadScope, space_id: str, archive: ArchivedThreads, whitening: Whitening | None
+) -> _PromptToCompare:
+    is_pending = _is_pending(tx, f"index_turn:{turn.id}")
+    complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
+    vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
+    archived = [
+        id_
+        for thread_id in nearest_threads(vector, *archive, whitening)
+        for id_ in Threads(tx).turns(thread_id, routed=True)[-_MAX_PROMPTS_PER_ARCHIVED:]
+    ]
+    return _PromptToCompare(
+        turn=turn,
+        awaits_vector=is_pending and vector is None,
+        has_vector=vector is not None,
+        compared_ids=frozenset([turn.id, *Threads(tx).latest(scope, MAX_EARLIER_PROMPTS, turn), *archived]),
+    )
+
+
+def _score(prompt: _PromptToCompare, exchanges: Mapping[str, Exchange], kind: TableKind) -> dict[str, PairScores]:
+    """Compare a prompt with the other prompts.
+
+    Args:
+        exchanges: by prompt, in the order in which they were said.
+    """
+    compared = {id_: exchange for id_, exchange in exchanges.items() if id_ in prompt.compared_ids}
+    if prompt.turn.id not in compared:  # erased in the meantime
+        return {}
+    if not prompt.has_vector:
+        kind = "words"
+        compared = {
+            id_: replace(exchange, prompt_vector=None, vector_with_reply=None) for id_, exchange in compared.items()
+        }
+    found = compare_pairs(list(compared.values()), kind, [list(compared).index(prompt.turn.id)])
+    rows = np.stack([found.probabilities[0], found.similarities[0], found.word_similarities[0]], axis=1)
+    return {id_: row for id_, row in zip(compared, rows, strict=True) if id_ != prompt.turn.id}
 
 
 def assign_prompt(

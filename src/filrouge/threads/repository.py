@@ -202,10 +202,13 @@ class Threads:
         parameters = {"ids": json.dumps(list(ids)), "sessions": sessions}
         return [thread_from_row(row) for row in self._tx.all("threads.some", parameters)]
 
-    def in_scope(self, scope: ThreadScope, states: Collection[ThreadState]) -> list[Thread]:
-        """Return the threads of a scope in these states, latest first, without counts; merged threads are left out."""
-        parameters = scope.parameters | {"states": json.dumps(sorted(states))}
-        return [thread_from_row(row) for row in self._tx.all("threads.at_place", parameters)]
+    def unsettled(self, scope: ThreadScope, suspended_until: datetime) -> list[Thread]:
+        """Return the threads of a scope that are active, or were suspended at this moment or before, without counts.
+
+        The latest come first; merged threads are left out.
+        """
+        parameters = scope.parameters | {"suspended_until": to_text(suspended_until)}
+        return [thread_from_row(row) for row in self._tx.all("threads.unsettled", parameters)]
 
     def unarchived(self) -> list[Thread]:
         """Return all threads that are not stored as archived, of all scopes, without counts."""

@@ -550,9 +550,9 @@ def state_counts(parts: StoreContext, tx: Tx) -> dict[str, int]:
 
 
 def apply_due_transitions(tx: Tx, scope: ThreadScope, now: datetime, mode: str) -> list[Thread]:
-    """Suspend and archive what is due in a scope; return the threads that were active or suspended, as they are now."""
+    """Suspend and archive what is due in a scope; return the threads that were active or due, as they are now."""
     threads = Threads(tx)
-    before = threads.in_scope(scope, ("active", "suspended"))
+    before = threads.unsettled(scope, now - ARCHIVED_AFTER)
     after = in_current_state(before, now, mode)
     for former, thread in zip(before, after, strict=True):
         if thread != former:
@@ -649,12 +649,10 @@ def current_thread(parts: StoreContext, tx: Tx, thread: Thread) -> Thread:
     """Return a thread in its current state, which depends on the other threads of its scope."""
     if thread.state == "archived":
         return thread
-    thread_settings = ThreadSettings.of(parts.settings(tx))
-    states: tuple[ThreadState, ...] = ("active", "suspended")
-    in_scope = in_current_state(
-        Threads(tx).in_scope(thread_settings.scope_of_thread(thread), states), parts.clock.now(), thread_settings.mode
-    )
-    found = next((other for other in in_scope if other.id == thread.id), thread)
+    thread_settings, now = ThreadSettings.of(parts.settings(tx)), parts.clock.now()
+    unsettled = Threads(tx).unsettled(thread_settings.scope_of_thread(thread), now - ARCHIVED_AFTER)
+    current = in_current_state(unsettled, now, thread_settings.mode)
+    found = next((other for other in current if other.id == thread.id), thread)
     return replace(found, turns=thread.turns, sessions=thread.sessions)
 
 

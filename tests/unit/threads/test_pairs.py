@@ -1,10 +1,21 @@
+import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filrouge.threads.assignment import Exchange, PairComparison, compare_pairs, roots
+from filrouge.threads.assignment import (
+    BUCKETS,
+    Exchange,
+    PairComparison,
+    build_tables,
+    compare_pairs,
+    pair_features,
+    roots,
+)
 
 BREAD = (
     "My sourdough starter of rye flour smells of vinegar",
@@ -82,3 +93,52 @@ def test_it_is_a_probability_the_same_both_ways_and_the_same_each_time(said: lis
     assert np.allclose(found.probabilities, found.probabilities.T, atol=1e-5)
     assert ((found.probabilities >= 0.0) & (found.probabilities <= 1.0)).all()
     assert np.allclose(np.diag(found.probabilities), 1.0)
+
+
+def directed(text: str, session: str, seed: int) -> Exchange:
+    draw = np.random.default_rng(seed)
+    prompt, whole = (draw.standard_normal(8).astype(np.float32) for _ in range(2))
+    return replace(
+        exchange(text, session),
+        prompt_vector=prompt / np.linalg.norm(prompt),
+        vector_with_reply=whole / np.linalg.norm(whole),
+    )
+
+
+@given(talk, st.data())
+def test_some_prompts_are_compared_with_all_as_all_are(said: list[tuple[str, str]], data: st.DataObject) -> None:
+    exchanges = [directed(text, session, seed) for seed, (text, session) in enumerate(said)]
+    some = data.draw(st.lists(st.integers(0, len(said) - 1), max_size=3))
+
+    found, all_ = compare_pairs(exchanges, "vectors", some), compare_pairs(exchanges, "vectors")
+
+    assert np.allclose(found.probabilities, all_.probabilities[some], atol=1e-5)
+    assert np.allclose(found.similarities, all_.similarities[some], atol=1e-5)
+    assert np.allclose(found.word_similarities, all_.word_similarities[some], atol=1e-5)
+    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32))
+    features = pair_features(tables, all_.probabilities, np.asarray(some, dtype=np.int64))
+    for found_feature, feature in zip(features, pair_features(tables, all_.probabilities), strict=True):
+        assert np.allclose(found_feature, feature[some], atol=1e-5)
+        assert np.allclose(feature, feature.T, atol=1e-5)
+
+
+words = st.frozensets(st.sampled_from("abcdefghij"), max_size=5)
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=8))
+def test_every_word_counts_by_its_rarity(said: list[tuple[frozenset[str], frozenset[str]]]) -> None:
+    exchanges = [replace(exchange(""), prompt_roots=prompt, reply_roots=reply) for prompt, reply in said]
+    all_words = [prompt | reply for prompt, reply in said]
+    counts = Counter(word for found in all_words for word in found)
+
+    def similarity(left: frozenset[str], right: frozenset[str]) -> float:
+        squares = {word: math.log(1 + len(said) / count) ** 2 for word, count in counts.items()}
+        lengths = [math.sqrt(sum(squares[word] for word in found)) for found in (left, right)]
+        return sum(squares[word] for word in left & right) / (lengths[0] * lengths[1]) if all(lengths) else 0.0
+
+    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32))
+
+    wanted = [[similarity(left, right) for right in all_words] for left in all_words]
+    assert np.allclose(tables.words @ tables.words.T, wanted, atol=1e-5)
+    wanted = [[similarity(prompt, right) for right in all_words] for prompt, _ in said]
+    assert np.allclose(tables.prompt_words @ tables.words.T, wanted, atol=1e-5)

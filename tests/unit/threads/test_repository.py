@@ -139,23 +139,26 @@ def test_of_more_turns_than_are_wanted_the_first_or_the_last_are_given() -> None
     assert Threads(tx).turns("a", routed=True, limit=2, newest=True) == ids[-2:]
 
 
-def test_threads_of_a_place_are_those_of_its_user_project_and_agent() -> None:
+def test_threads_whose_state_may_change_are_the_active_and_those_suspended_long_ago_of_user_project_and_agent() -> None:
     threads = Threads(memory_database().tx)
     for one in (
         thread("mine"),
         replace(thread("archived"), state="archived"),
-        replace(thread("merged"), state="archived", merged_into="mine"),
+        replace(thread("merged"), merged_into="mine"),
+        replace(thread("suspended"), state="suspended", suspended_at=NOON + timedelta(hours=1)),
+        replace(thread("long ago"), state="suspended", suspended_at=NOON),
+        replace(thread("unused"), state="suspended", last_active=NOON - timedelta(hours=1)),
         replace(thread("theirs"), user="somebody"),
         replace(thread("helper"), agent="helper"),
         replace(thread("claude"), channel="claude-code", last_active=NOON + timedelta(hours=1)),
     ):
         threads.add(one)
-    found = threads.in_scope(HERE, ("active", "archived"))
-    assert {one.id for one in found} == {"mine", "archived", "helper", "claude"}
-    assert found[0].id == "claude"
+    found = threads.unsettled(HERE, NOON)
+    assert {one.id for one in found} == {"mine", "long ago", "unused", "helper", "claude"}
+    assert (found[0].id, found[-1].id) == ("claude", "unused")
     for agent, own in (("helper", "helper"), ("claude-code", "claude"), ("codex", "mine")):
         isolated = ThreadScope(user="local", project=None, agent=agent)
-        assert [one.id for one in threads.in_scope(isolated, ("active",))] == [own]
+        assert [one.id for one in threads.unsettled(isolated, NOON - timedelta(days=1))] == [own]
 
 
 def test_continuation_counts_those_that_went_on_among_those_that_could() -> None:

@@ -1505,10 +1505,10 @@ SELECT id, name AS what FROM tokens WHERE id >= :prefix AND id < :prefix || '~' 
 SELECT id, kind AS what FROM jobs WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
 -- name: threads.beginning
 SELECT id FROM threads WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id LIMIT :limit
--- name: threads.at_place
+-- name: threads.unsettled
 SELECT * FROM threads
 WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND merged_into IS NULL
-  AND state IN (SELECT value FROM json_each(:states))
+  AND (state = 'active' OR state = 'suspended' AND coalesce(suspended_at, last_active) <= :suspended_until)
   AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
 ORDER BY last_active DESC, seq DESC
 -- name: threads.live
