@@ -412,7 +412,9 @@ def _normalise_measure(kind: MeasureKind, match: re.Match[str]) -> tuple[str, tu
         month = groups["month"] or ""
         return f"{_MONTHS_BY_NAME.get(month) or int(month)}-{int(groups['day'] or 0)}", ()
     if kind == "time":
-        hour = int(groups["h"] or 0) + (12 if (groups.get("half") or "").startswith("p") and groups["h"] != "12" else 0)
+        hour, half = int(groups["h"] or 0), groups.get("half") or ""
+        if half and hour <= 12:
+            hour = hour % 12 + (12 if half.startswith("p") else 0)
         return f"{hour}:{groups.get('m') or groups.get('m2') or '00'}", ()
     if kind == "ratio":
         return f"{_normalise_range(groups['n'] or '')}/{groups['of']}", (groups["of"] or "",)

@@ -94,7 +94,11 @@ def resume_need_vectors(parts: Parts) -> None:
 
 
 def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
-    """Job handler: compute need vectors for some of the memories that lack them."""
+    """Job handler: compute need vectors for some of the memories that lack them.
+
+    Raises:
+        EmbedderUnavailable: the model cannot be used; the job is tried again.
+    """
     vectors, after = parts.vectors, int(payload["after"])
     revision = _revision(vectors)
 
@@ -105,7 +109,7 @@ def make_need_vectors(parts: Parts, payload: Mapping[str, Any]) -> JobResult:
     missing, statements = parts.readers.here(read)
     if not missing:
         return JobResult(write=lambda _: None)
-    encoded = encode_needs(vectors, statements)
+    encoded = _encode_needs(vectors, statements)
     return JobResult(
         write=lambda tx: NeedVectors(tx).put(revision, encoded),
         again=lambda: {"after": missing[-1].seq},
@@ -141,12 +145,18 @@ def encode_needs(
     vectors: VectorSearch, statements: Sequence[StatementInContext]
 ) -> list[tuple[StatementInContext, Vector]]:
     """Return the need vectors of statements; an empty list if the embedder is unavailable or has no model for need."""
-    if not isinstance(vectors.embedder, PromptEmbedder) or not statements:
-        return []
     try:
-        encoded = vectors.embedder.need_vectors([(statement.before, statement.text) for statement in statements])
+        return _encode_needs(vectors, statements)
     except EmbedderUnavailable:
         return []
+
+
+def _encode_needs(
+    vectors: VectorSearch, statements: Sequence[StatementInContext]
+) -> list[tuple[StatementInContext, Vector]]:
+    if not isinstance(vectors.embedder, PromptEmbedder) or not statements:
+        return []
+    encoded = vectors.embedder.need_vectors([(statement.before, statement.text) for statement in statements])
     return [] if encoded is None else list(zip(statements, encoded, strict=True))
 
 

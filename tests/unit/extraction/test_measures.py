@@ -22,6 +22,8 @@ def read(text: str) -> list[tuple[str, str]]:
         ("the exam is on April 9", [("date", "4-9")]),
         ("l'examen est le 9 avril", [("date", "4-9")]),
         ("we meet at 4:15 PM", [("time", "16:15")]),
+        ("the backup runs at 12 am", [("time", "0:00")]),
+        ("the backup runs at 12:30 pm", [("time", "12:30")]),
         ("rendez-vous à 16h15", [("time", "16:15")]),
         ("I got 7 out of 9", [("ratio", "7/9")]),
         ("I swim three times a week", [("frequency", "3 week")]),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from filrouge.capture.service import store_events
-from filrouge.core.protocols import Vector
+from filrouge.core.errors import EmbedderUnavailable
+from filrouge.core.protocols import Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
 from filrouge.erasure.service import erase
 from filrouge.memories.models import Memory
+from filrouge.providers.embedders import CachingEmbedder
 from filrouge.runtime.services import Parts
 from filrouge.search.models import Ranking
 from filrouge.search.repository import NeedVectors, StatementInContext
-from filrouge.search.retrievers import need_vectors
+from filrouge.search.retrievers import make_need_vectors, need_vectors
 from filrouge.search.service import Question, recall
 from filrouge.testing import idle, running
 from tests.support.given import SHOP, event, say
@@ -125,6 +128,22 @@ def test_vectors_of_an_earlier_revision_are_made_again_at_the_start(tmp_path: Pa
         after = stored(parts)
         assert after.keys() == before.keys()
         assert all(np.array_equal(after[text], before[text]) for text in before)
+
+
+class Failing(CachingEmbedder):
+    """An embedder whose model of what prompts need is away."""
+
+    def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
+        raise EmbedderUnavailable(f"The model is away; {len(statements)} statements wait.")
+
+
+def test_the_job_fails_with_the_model_and_skips_nothing(parts: Parts) -> None:
+    say(parts, BEHIND)
+    outdate(parts)
+    parts.vectors = replace(parts.vectors, embedder=Failing(parts.vectors.embedder))
+
+    with pytest.raises(EmbedderUnavailable):
+        make_need_vectors(parts, {"after": 0})
 
 
 def outdate(parts: Parts) -> None:
