@@ -217,8 +217,8 @@ def compare_pairs(
     Args:
         exchanges: in the order of their prompts.
         kind: `words` if vectors are not to be used.
-        compared: positions of the prompts to compare; all of them by default. Fewer take about half the time, as only
-            the last round is shorter.
+        compared: positions of the prompts to compare; all of them by default. Fewer shorten the last round only, since
+            the rounds before it need all pairs.
     """
     if not exchanges:
         empty = np.empty((0, 0), dtype=np.float32)
