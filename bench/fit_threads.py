@@ -268,16 +268,9 @@ def main() -> int:
     kinds: tuple[TableKind, ...] = ("vectors", "words")
     for kind in kinds:
         rows = {
-            part: [
-                build_tables(without_vectors(one.exchanges) if kind == "words" else one.exchanges, weights["rarity"])
-                for one in own
-            ]
-            for part, own in parts.items()
+            part: [build_tables(one.exchanges, weights["rarity"], kind) for one in own] for part, own in parts.items()
         }
-        short = [
-            build_tables(one.exchanges if kind == "vectors" else without_vectors(one.exchanges), weights["rarity"])
-            for _, one in pieces
-        ]
+        short = [build_tables(one.exchanges, weights["rarity"], kind) for _, one in pieces]
         made, near = fitted(
             [*rows["train"], *short],
             [one.threads for one in (*parts["train"], *(one for _, one in pieces))],
@@ -296,10 +289,6 @@ def main() -> int:
         np.savez_compressed(TARGET, **stored)
         print(json.dumps({"bytes": TARGET.stat().st_size}))
     return 0
-
-
-def without_vectors(exchanges: Sequence[Exchange]) -> list[Exchange]:
-    return [replace(one, prompt_vector=None, vector_with_reply=None) for one in exchanges]
 
 
 if __name__ == "__main__":

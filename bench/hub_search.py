@@ -11,7 +11,7 @@ vectors, compared one by one under the same filter, that the search finds by mea
 It also compares the index of hashed words with a plain GIN index of the `tsvector`, for a team of the first size: how
 long the index takes for each word of a question, read as the owner.
 
-`--check` exits 1 if a recall is below .99. A million memories take 10 minutes to fill and to index; PostgreSQL is the
+`--check` exits 1 if a recall is below .99. Two million memories take 40 minutes to fill and to index; PostgreSQL is the
 one of the tests (`tests/support/postgres.py`), with 8 GB of shared buffers, into which everything is read before the
 first question, as on a server that has run for a while.
 """

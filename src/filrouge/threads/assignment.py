@@ -224,7 +224,7 @@ def compare_pairs(
         empty = np.empty((0, 0), dtype=np.float32)
         return PairComparison(empty, empty, empty)
     weights = _load_weights()
-    tables = build_tables(exchanges, weights["rarity"])
+    tables = build_tables(exchanges, weights["rarity"], kind)
     probabilities = continuation_probability(tables, weights, kind)
     for step in range(ROUNDS - 1):
         probabilities = score_round(tables, probabilities, weights, f"{kind}.{step}")
@@ -389,11 +389,12 @@ def _same_session(tables: FeatureTables, rows: Rows) -> NDArray[np.bool_]:
 # --- exchanges as tables
 
 
-def build_tables(exchanges: Sequence[Exchange], rarity: FloatArray) -> FeatureTables:
+def build_tables(exchanges: Sequence[Exchange], rarity: FloatArray, kind: TableKind) -> FeatureTables:
     """Convert exchanges into tables.
 
     Args:
         rarity: rarity of the words of each bucket in general, shape (`BUCKETS`,).
+        kind: for `words`, all vectors are zero.
     """
     numbers: dict[str, int] = {}
     sessions = [numbers.setdefault(exchange.session, len(numbers)) for exchange in exchanges]
@@ -402,8 +403,8 @@ def build_tables(exchanges: Sequence[Exchange], rarity: FloatArray) -> FeatureTa
         positions.append(session_sizes[session])
         session_sizes[session] += 1
     prompt_vectors, vectors_with_replies = (
-        _subtract_mean([exchange.prompt_vector for exchange in exchanges]),
-        _subtract_mean([exchange.vector_with_reply for exchange in exchanges]),
+        _subtract_mean([exchange.prompt_vector if kind == "vectors" else None for exchange in exchanges]),
+        _subtract_mean([exchange.vector_with_reply if kind == "vectors" else None for exchange in exchanges]),
     )
     weighted_words, weighted_prompt_words = _weight_by_rarity(exchanges, rarity)
     return FeatureTables(

@@ -357,7 +357,7 @@ class _PromptToCompare:
     """A prompt, and the prompts to compare it with.
 
     Attributes:
-        awaits_vector: as of `PreparedPrompt`.
+        awaits_vector: a job is about to compute its vector.
         has_vector: its vectors are complete; otherwise only words are compared.
         compared_ids: its id and those of the other prompts.
     """
@@ -401,12 +401,8 @@ def _score(prompt: _PromptToCompare, exchanges: Mapping[str, Exchange], kind: Ta
     compared = {id_: exchange for id_, exchange in exchanges.items() if id_ in prompt.compared_ids}
     if prompt.turn.id not in compared:  # erased in the meantime
         return {}
-    if not prompt.has_vector:
-        kind = "words"
-        compared = {
-            id_: replace(exchange, prompt_vector=None, vector_with_reply=None) for id_, exchange in compared.items()
-        }
-    found = compare_pairs(list(compared.values()), kind, [list(compared).index(prompt.turn.id)])
+    position = list(compared).index(prompt.turn.id)
+    found = compare_pairs(list(compared.values()), kind if prompt.has_vector else "words", [position])
     rows = np.stack([found.probabilities[0], found.similarities[0], found.word_similarities[0]], axis=1)
     return {id_: row for id_, row in zip(compared, rows, strict=True) if id_ != prompt.turn.id}
 

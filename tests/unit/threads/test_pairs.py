@@ -95,7 +95,7 @@ def test_it_is_a_probability_the_same_both_ways_and_the_same_each_time(said: lis
     assert np.allclose(np.diag(found.probabilities), 1.0)
 
 
-def directed(text: str, session: str, seed: int) -> Exchange:
+def exchange_with_vectors(text: str, session: str, seed: int) -> Exchange:
     draw = np.random.default_rng(seed)
     prompt, whole = (draw.standard_normal(8).astype(np.float32) for _ in range(2))
     return replace(
@@ -107,7 +107,7 @@ def directed(text: str, session: str, seed: int) -> Exchange:
 
 @given(talk, st.data())
 def test_some_prompts_are_compared_with_all_as_all_are(said: list[tuple[str, str]], data: st.DataObject) -> None:
-    exchanges = [directed(text, session, seed) for seed, (text, session) in enumerate(said)]
+    exchanges = [exchange_with_vectors(text, session, seed) for seed, (text, session) in enumerate(said)]
     some = data.draw(st.lists(st.integers(0, len(said) - 1), max_size=3))
 
     found, all_ = compare_pairs(exchanges, "vectors", some), compare_pairs(exchanges, "vectors")
@@ -115,7 +115,7 @@ def test_some_prompts_are_compared_with_all_as_all_are(said: list[tuple[str, str
     assert np.allclose(found.probabilities, all_.probabilities[some], atol=1e-5)
     assert np.allclose(found.similarities, all_.similarities[some], atol=1e-5)
     assert np.allclose(found.word_similarities, all_.word_similarities[some], atol=1e-5)
-    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32))
+    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32), "vectors")
     features = pair_features(tables, all_.probabilities, np.asarray(some, dtype=np.int64))
     for found_feature, feature in zip(features, pair_features(tables, all_.probabilities), strict=True):
         assert np.allclose(found_feature, feature[some], atol=1e-5)
@@ -136,9 +136,19 @@ def test_every_word_counts_by_its_rarity(said: list[tuple[frozenset[str], frozen
         lengths = [math.sqrt(sum(squares[word] for word in found)) for found in (left, right)]
         return sum(squares[word] for word in left & right) / (lengths[0] * lengths[1]) if all(lengths) else 0.0
 
-    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32))
+    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32), "vectors")
 
     wanted = [[similarity(left, right) for right in all_words] for left in all_words]
     assert np.allclose(tables.words @ tables.words.T, wanted, atol=1e-5)
     wanted = [[similarity(prompt, right) for right in all_words] for prompt, _ in said]
     assert np.allclose(tables.prompt_words @ tables.words.T, wanted, atol=1e-5)
+
+
+def test_where_words_alone_are_compared_vectors_are_left_out() -> None:
+    exchanges = [exchange_with_vectors(text, "s", seed) for seed, text in enumerate(BREAD)]
+
+    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32), "words")
+
+    assert not tables.prompt_vectors.any()
+    assert not tables.vectors_with_replies.any()
+    assert not tables.exchange_vectors.any()
