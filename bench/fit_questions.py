@@ -39,9 +39,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.activation_ranges import MARGIN
+from bench.fit_statements import read_units
 from bench.talk_format import Project, label_of, read, statements_by
 
-from filrouge.core.protocols import Embedder
+from filrouge.core.protocols import PartEmbedder
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
@@ -62,7 +63,6 @@ from filrouge.providers.e5 import (
     weights_path,
 )
 from filrouge.search.repository import CONTEXT_CHARACTERS
-from filrouge.search.vector_search import embed_in_batches
 
 jax: Any = import_module("jax")
 jnp: Any = import_module("jax.numpy")
@@ -111,11 +111,11 @@ class Set:
     candidates: list[list[tuple[str, str]]]
 
 
-def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str, str]]:
+def unlabelled(project: Project, model: PartEmbedder) -> Iterator[tuple[int, str, str]]:
     """Sentences of the user that nobody labelled and that look like statements: of each its session, the words before
     it, and its own."""
     said, answered = statements_by(project, "user"), answered_by(project)
-    rows = list[tuple[int, str, Unit, Statement | None]]()
+    rows, read_in = list[tuple[int, str, Unit, Statement | None]](), list[str]()
     for session in project["sessions"]:
         for number, turn in enumerate(session["turns"], 1):
             found = statements_of(turn["user"])
@@ -123,11 +123,9 @@ def unlabelled(project: Project, model: Embedder) -> Iterator[tuple[int, str, st
                 if label_of(unit, turn["user"], said.get((session["id"], number), [])) is None:
                     before = turn["user"][: unit.start] or answered[session["id"], number]
                     rows.append((session["id"], before, unit, pattern_of(unit, found)))
+                    read_in.append(turn["user"])
     given = [unit for _, _, unit, _ in rows]
-    vectors = (
-        embed_in_batches(model, [one.text for one in given]),
-        embed_in_batches(model, [one.with_context for one in given]),
-    )
+    vectors = read_units(list(zip(read_in, given, strict=True)), model)
     judged, _ = predict(given, [pattern for *_, pattern in rows], vectors)
     for (session, before, unit, _), one in zip(rows, judged, strict=True):
         if one.states >= LOOKS_STATED:

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.fit_statements import TALK, embedder
+from bench.fit_statements import TALK, read_units
 from bench.logistic import by_newton
 from bench.talk_format import Project
 from bench.talk_format import read as project_of
 
-from filrouge.core.protocols import Embedder, PromptEmbedder, Vectors
+from filrouge.core.protocols import Embedder, PartEmbedder, PromptEmbedder, Vectors
 from filrouge.extraction import reading
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
@@ -46,6 +46,8 @@ from filrouge.extraction.replacing import (
 )
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import pattern_of, predict
+from filrouge.providers.e5 import OnnxE5
+from filrouge.providers.embedders import CachingEmbedder
 from filrouge.search.repository import CONTEXT_CHARACTERS
 from filrouge.search.vector_search import embed_in_batches
 
@@ -164,7 +166,8 @@ def _unit(text: str, start: int, end: int) -> Unit | None:
 def _kind(text: str, unit: Unit | None, model: Embedder) -> str:
     if unit is None:
         return KINDS["fact"]
-    vectors = embed_in_batches(model, [unit.text]), embed_in_batches(model, [unit.with_context])
+    assert isinstance(model, PartEmbedder)
+    vectors = read_units([(text, unit)], model)
     return KINDS[predict([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
 
 
@@ -253,7 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fit what replaces what.")
     parser.add_argument("--dry-run", action="store_true")
     dry = parser.parse_args().dry_run
-    model = embedder()
+    model = CachingEmbedder(OnnxE5(), max_bytes=10**9)  # makes the vector of a text once
     everybody, unseen = people("train", model), people("validation", model)
     train = [one for background in HOMES for one in pairs(everybody, background)]
     rows = np.concatenate([one.rows for one in train])

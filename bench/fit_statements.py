@@ -29,23 +29,24 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench.logistic import average_precision, fitted, stored, threshold_at
 from bench.talk_format import Project, label_of, read, statements_by
 
-from filrouge.core.protocols import Embedder
+from filrouge.core.protocols import PartEmbedder
 from filrouge.extraction.heuristics import statements_of
+from filrouge.extraction.reader import words_between
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import (
     LABELS,
     QUESTIONS,
+    STATES,
     Numbers,
     Regression,
     dense,
     hash_words,
     odds_of,
     pattern_of,
+    scaled,
 )
 from filrouge.memories.models import Statement
-from filrouge.providers.e5 import e5
-from filrouge.providers.embedders import CachingEmbedder
-from filrouge.search.vector_search import embed_in_batches
+from filrouge.providers.e5 import DIMENSION, OnnxE5
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -53,8 +54,10 @@ TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "statements.np
 #: Of the units that are taken on validation, the share that is labelled.
 PRECISION: Final = 0.75
 EPOCHS: Final = 220
+#: Prompts that are read together.
+TOGETHER: Final = 64
 #: Weight decay of dense and of hashed weights.
-DECAY: Final = (1e-4, 2e-4)
+DECAY: Final = (3e-4, 2e-4)
 #: What a unit of a chat counts beside one of work with an agent: whether it states, which kind, whose scope. In full,
 #: chats cost work a tenth of its recall: a friend notes more than a colleague.
 CHATS_COUNT: Final = (0.2, 0.4, 0.1)
@@ -62,8 +65,9 @@ CHATS_COUNT: Final = (0.2, 0.4, 0.1)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A unit and what its labels say; `kind` is empty where it states nothing."""
+    """A unit of a prompt and what its labels say; `kind` is empty where it states nothing."""
 
+    prompt: str
     unit: Unit
     pattern: Statement | None
     language: str
@@ -87,12 +91,12 @@ def _of_prompt(given: Project) -> Iterator[Row]:
     found = statements_of(given["prompt"])
     for unit in units(given["prompt"]):
         label = label_of(unit, given["prompt"], given["statements"])
-        yield _row(unit, pattern_of(unit, found), given["language"], label)
+        yield _row(given["prompt"], unit, pattern_of(unit, found), given["language"], label)
 
 
-def _row(unit: Unit, pattern: Statement | None, language: str, label: Project | None) -> Row:
+def _row(prompt: str, unit: Unit, pattern: Statement | None, language: str, label: Project | None) -> Row:
     kind, user = (label["kind"], label["scope"] == "user") if label else ("", False)
-    return Row(unit=unit, pattern=pattern, language=language, kind=kind, user=user)
+    return Row(prompt=prompt, unit=unit, pattern=pattern, language=language, kind=kind, user=user)
 
 
 def _of_project(project: Project) -> Iterator[Row]:
@@ -102,19 +106,32 @@ def _of_project(project: Project) -> Iterator[Row]:
             found = statements_of(turn["user"])
             for unit in units(turn["user"]):
                 label = label_of(unit, turn["user"], said.get((session["id"], number), []))
-                yield _row(unit, pattern_of(unit, found), project["language"], label)
+                yield _row(turn["user"], unit, pattern_of(unit, found), project["language"], label)
 
 
-def embedder() -> Embedder:
-    """The bundled one, which makes the vector of a text once."""
-    return CachingEmbedder(e5(), max_bytes=10**9)
+def read_units(given: Sequence[tuple[str, Unit]], model: PartEmbedder) -> Numbers:
+    """The vectors of units within their prompts; each prompt is read once, and whole (the product reads windows)."""
+    units_of: dict[str, list[int]] = {}
+    for at, (prompt, _) in enumerate(given):
+        units_of.setdefault(prompt, []).append(at)
+    prompts = list(units_of)
+    every = np.zeros((len(given), STATES * DIMENSION), np.float32)
+    for begin in range(0, len(prompts), TOGETHER):
+        together = prompts[begin : begin + TOGETHER]
+        words = [
+            [words_between(prompt, given[at][1].start, given[at][1].end) for at in units_of[prompt]]
+            for prompt in together
+        ]
+        found = model.passages_with_parts(together, words)
+        assert found is not None
+        for prompt, vectors in zip(together, found[1], strict=True):
+            every[units_of[prompt]] = vectors
+    return every
 
 
-def embedded(given: Sequence[Row], model: Embedder) -> tuple[Numbers, Numbers]:
-    """The vectors of the units, and of the units in their setting."""
-    texts = [one.unit.text for one in given] + [one.unit.with_context for one in given]
-    every = embed_in_batches(model, texts)
-    return every[: len(given)], every[len(given) :]
+def embedded(given: Sequence[Row], model: PartEmbedder) -> Numbers:
+    """The vectors of the units of rows."""
+    return read_units([(one.prompt, one.unit) for one in given], model)
 
 
 def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
@@ -132,13 +149,13 @@ def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
     return wanted, counts / np.maximum(counts.sum(axis=0), 1.0)
 
 
-def fit(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None) -> Regression:
+def fit(given: Sequence[Row], vectors: Numbers | None) -> Regression:
     """The weights for these rows; the threshold is still to be chosen."""
     features = dense([one.unit for one in given], [one.pattern for one in given], vectors)
     return fitted(features, [hash_words(one.unit) for one in given], *answers(given), DECAY, EPOCHS)
 
 
-def odds_for(given: Sequence[Row], vectors: tuple[Numbers, Numbers] | None, made: Regression) -> Numbers:
+def odds_for(given: Sequence[Row], vectors: Numbers | None, made: Regression) -> Numbers:
     """A row a unit, a column a question."""
     return odds_of([one.unit for one in given], [one.pattern for one in given], vectors, made)
 
@@ -172,29 +189,24 @@ def main() -> None:
     validation = rows(TALK / "validation")
     chats, short = rows(TALK / "chats" / "validation"), short_rows("validation")
     other = rows(given.held_out) if given.held_out else []
-    model = embedder()
+    sets = {"validation": validation, "chats": chats, "short": short, "held out": other}
     right = np.array([bool(one.kind) for one in validation])
-    written: dict[str, Any] = {}
     print("| weights, projects | units | stated | average precision | precision | recall | kind | scope |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    model = OnnxE5()
+    read = embedded(train, model)
+    usual = read.mean(axis=0)
+    vectors = {"train": scaled(read, usual)} | {
+        name: scaled(embedded(projects, model), usual) for name, projects in sets.items() if projects
+    }
+    written: dict[str, Any] = {"usual_vector": usual.astype(np.float16)}
     for name in ("with vectors", "words alone"):
-        with_vectors = name == "with vectors"
-        made = fit(train, embedded(train, model) if with_vectors else None)
-        odds = odds_for(validation, embedded(validation, model) if with_vectors else None, made)
-        threshold = threshold_at(right, odds[:, 0], PRECISION)
-        for where, projects in (
-            ("validation", validation),
-            ("chats", chats),
-            ("short", short),
-            ("held out", other),
-        ):
-            if projects:
-                found = (
-                    odds
-                    if projects is validation
-                    else odds_for(projects, embedded(projects, model) if with_vectors else None, made)
-                )
-                print("\n".join(report(f"{name}, {where}", projects, found, threshold)), flush=True)
+        seen = vectors if name == "with vectors" else dict.fromkeys(vectors)
+        made = fit(train, seen["train"])
+        odds = {where: odds_for(sets[where], seen[where], made) for where in sets if where in seen}
+        threshold = threshold_at(right, odds["validation"][:, 0], PRECISION)
+        for where, found in odds.items():
+            print("\n".join(report(f"{name}, {where}", sets[where], found, threshold)), flush=True)
         written |= stored(replace(made, threshold=threshold), f"{name.replace(' ', '_')}_")
         print(f"{name}: threshold {threshold:.3f}")
     if not given.dry_run:

@@ -238,12 +238,13 @@ def idle(parts: Parts, seconds: float = _WAIT_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     parts.work_waiting.set()
     while True:
-        queue = parts.readers.here(lambda tx: Jobs(tx).count())
-        if parts.resumed.is_set() and queue.waiting + queue.running == 0 and parts.idle.is_set():
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"still busy: {queue.waiting} jobs wait, {queue.running} run")
-        time.sleep(0.01)
+        if parts.idle.wait(deadline - time.monotonic()) or time.monotonic() > deadline:
+            queue = parts.readers.here(lambda tx: Jobs(tx).count())
+            if parts.resumed.is_set() and queue.waiting + queue.running == 0 and parts.idle.is_set():
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"still busy: {queue.waiting} jobs wait, {queue.running} run")
+        time.sleep(0.01)  # between two jobs, or until one is due
 
 
 @asynccontextmanager

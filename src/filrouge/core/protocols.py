@@ -163,6 +163,29 @@ class PromptEmbedder(Protocol):
 
 
 @runtime_checkable
+class PartEmbedder(Protocol):
+    """Optional addition to `Embedder`: also gives vectors of parts of a text, as the model reads them within the text.
+
+    Check for it with `isinstance`.
+    """
+
+    def passages_with_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
+    ) -> tuple[Vectors, list[Vectors]] | None:
+        """Embed texts, and parts of each, in one run; None if the model cannot.
+
+        Args:
+            texts: as for `passages`.
+            parts: of each text, ranges of its words as `str.split` numbers them.
+
+        Returns:
+            The vectors of `passages`, and for each text the vectors of its parts, one row per part. These come from an
+            inner layer: mean, first and last state of the part's tokens. They are comparable only with each other.
+        """
+        ...
+
+
+@runtime_checkable
 class HealthChecked(Protocol):
     """Optional addition to `Embedder`: can test whether the model answers now. Check for it with `isinstance`."""
 

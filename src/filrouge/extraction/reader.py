@@ -41,6 +41,7 @@ from filrouge.extraction.statement_model import (
 )
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import Kind, Span, Statement
+from filrouge.providers.embedders import windows
 
 # Statements of a prompt.
 
@@ -108,11 +109,6 @@ class Prompt:
     patterns: tuple[Statement, ...]
     units: tuple[Unit, ...]
 
-    @property
-    def texts(self) -> list[str]:
-        """The texts to embed: the units, then the units with their context."""
-        return [unit.text for unit in self.units] + [unit.with_context for unit in self.units]
-
 
 def is_read(turn: Turn) -> bool:
     """Return whether the model reads a turn: only what the user wrote to an agent."""
@@ -124,17 +120,44 @@ def split_prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
     return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 2 * MAX_STATEMENTS]))
 
 
+def windows_with_units(prompt: Prompt) -> list[tuple[str, list[range]]]:
+    """Return the windows of a prompt in which units begin, each with the words of these units that lie in it.
+
+    The windows are those by which the prompt is indexed, so reading them for both costs no more than for one. A prompt
+    with a word so long that it is cut has none: its words cannot be found again in the windows.
+    """
+    texts = windows(prompt.text)
+    starts = list(itertools.accumulate((len(text.split()) for text in texts), initial=0))
+    if starts[-1] != len(prompt.text.split()):
+        return []
+    found: list[tuple[str, list[range]]] = []
+    for text, (start, stop) in zip(texts, itertools.pairwise(starts), strict=True):
+        inside = [
+            range(words.start - start, min(words.stop, stop) - start)
+            for words in (words_between(prompt.text, unit.start, unit.end) for unit in prompt.units)
+            if start <= words.start < stop
+        ]
+        if inside:
+            found.append((text, inside))
+    return found
+
+
+def words_between(text: str, start: int, end: int) -> range:
+    """Return the words of a text that lie between two positions, or reach into it, as `str.split` numbers them."""
+    begins_inside = start > 0 and not text[start - 1].isspace() and not text[start].isspace()
+    return range(len(text[:start].split()) - begins_inside, len(text[:end].split()))
+
+
 def statements(prompt: Prompt, vectors: Numbers | None) -> tuple[Statement, ...]:
     """Return the statements of a prompt, in order.
 
     Args:
         prompt: the prompt.
-        vectors: the vectors of `given.texts`, by the bundled embedder; None uses the words alone.
+        vectors: of its units within it, by the bundled embedder (`PartEmbedder`); None uses the words alone.
     """
     number = len(prompt.units)
-    pair = None if vectors is None else (vectors[:number], vectors[number:])
     found = [pattern_of(unit, prompt.patterns) for unit in prompt.units]
-    judged, threshold = predict(prompt.units, found, pair)
+    judged, threshold = predict(prompt.units, found, vectors)
     clauses = [read_clause(unit.text, unit.start) for unit in prompt.units]
     is_paste = _is_a_paste(prompt)
     accepted: list[Statement] = []
@@ -211,6 +234,12 @@ def _is_explicit(unit: Unit) -> bool:
     return _REMEMBER_REQUEST.match(plain) is not None or (unit.count == 1 and _HABIT_OR_GOAL.search(plain) is not None)
 
 
+def _is_standing_request(unit: Unit) -> bool:
+    """Return whether a unit asks to remember what is always, or never, to be done."""
+    plain = fold(unit.text)
+    return _REMEMBER_REQUEST.match(plain) is not None and ALWAYS.search(plain) is not None
+
+
 def _shared_chars(unit: Unit, statement: Statement) -> int:
     return unit.shared(statement.span.start, statement.span.end)
 
@@ -227,7 +256,9 @@ def _statement(
         return None
     change = reading.find_correction(clause)
     kind = KINDS[prediction.kind]
-    if kind == "rule" and prediction.sure < _MIN_RULE_SHARE:
+    if _is_standing_request(prompt.units[index]):
+        kind = "rule"
+    elif kind == "rule" and prediction.sure < _MIN_RULE_SHARE:
         kind = "constraint"
     made = Statement(
         kind=kind,
@@ -238,11 +269,6 @@ def _statement(
         confidence=confidence(prediction.states, threshold),
     )
     return replace(made, is_correction=True, corrects=change.corrects) if change else made
-
-
-def texts_to_embed(prompts: Sequence[Prompt]) -> list[str]:
-    """Return all texts for which `statements` needs vectors, prompt by prompt."""
-    return [text for unit_prompt in prompts for text in unit_prompt.texts]
 
 
 # Agreement: sentences of an agent's message that the user agrees to in the next prompt. "Ok, the second one" states

@@ -430,11 +430,6 @@ class Unit:
     index: int = 0
     count: int = 1
 
-    @property
-    def with_context(self) -> str:
-        """The unit with the end of the preceding unit before it."""
-        return f"{self.before[-160:]} {self.text}".strip()
-
     def shared(self, start: int, end: int) -> int:
         """Return how many characters the unit shares with the range `start` to `end` of the prompt."""
         return max(0, min(self.end, end) - max(self.start, start))

@@ -97,10 +97,13 @@ def confidence(chance: float, threshold: float) -> float:
     return round(MIN_CONFIDENCE_INJECT + (1.0 - MIN_CONFIDENCE_INJECT) * surer * 0.9, 2)
 
 
-# Features of a unit: plain signs, the pattern that matched, hashed words, and two vectors.
+# Features of a unit: plain signs, the pattern that matched, hashed words, and vectors of the unit as the bundled
+# embedder reads it within its prompt: mean, first and last state of its tokens (`PartEmbedder`).
 
+#: Number of states in a unit's vector.
+STATES: Final = 3
 #: Factor for vectors, so that their components have the scale of the plain features.
-_VECTOR_SCALE: Final = 4.0
+_VECTOR_SCALE: Final = 2.8
 _MAX_WORDS: Final = 80
 #: Pattern confidence from which on, in a prompt of one sentence, nine of ten are right; in a long prompt only half are.
 STRONG: Final = 0.8
@@ -172,14 +175,24 @@ def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
     return [float(value) for value in [*features, *pattern_features]]
 
 
-def dense(
-    units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: tuple[Numbers, Numbers] | None
-) -> Numbers:
-    """Return a row per unit: its vector and its vector with context, if given, then the plain features."""
+def dense(units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: Numbers | None) -> Numbers:
+    """Return a row per unit: its vector from `scaled`, if given, then the plain features."""
     plain = np.array([text_features(*pair) for pair in zip(units, patterns, strict=True)], np.float32)
-    if vectors is None:
-        return plain
-    return np.concatenate([vectors[0] * _VECTOR_SCALE, vectors[1] * _VECTOR_SCALE, plain], axis=1)
+    return plain if vectors is None else np.concatenate([vectors, plain], axis=1)
+
+
+def scaled(vectors: Numbers, usual: Numbers) -> Numbers:
+    """Return the vectors of units as features: each state less the usual one, with the same length.
+
+    All states have a few large components in common, which say nothing.
+
+    Args:
+        vectors: shape (units, 3 x hidden).
+        usual: the mean over many units, shape (3 x hidden,).
+    """
+    states = (vectors - usual).reshape(len(vectors), STATES, -1)
+    lengths = np.linalg.norm(states, axis=2, keepdims=True)
+    return (states * (_VECTOR_SCALE / np.maximum(lengths, np.float32(1e-6)))).reshape(vectors.shape)
 
 
 def hash_words(unit: Unit) -> list[int]:
@@ -274,24 +287,32 @@ def weights(name: str) -> Regression:
     return load("statements.npz", f"{name.replace(' ', '_')}_")
 
 
+@cache
+def _usual_vector() -> Numbers:
+    return load_arrays("statements.npz")["usual_vector"]
+
+
 def odds_of(
-    units: Sequence[Unit],
-    patterns: Sequence[Statement | None],
-    vectors: tuple[Numbers, Numbers] | None,
-    regression: Regression,
+    units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: Numbers | None, regression: Regression
 ) -> Numbers:
-    """Return the log odds: a row per unit, a column per question."""
+    """Return the log odds: a row per unit, a column per question; `vectors` come from `scaled`."""
     return log_odds(dense(units, patterns, vectors), [hash_words(unit) for unit in units], regression)
 
 
 def predict(
-    units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: tuple[Numbers, Numbers] | None
+    units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: Numbers | None
 ) -> tuple[list[Prediction], float]:
-    """Return the model's output for each unit, and the threshold."""
+    """Return the model's output for each unit, and the threshold.
+
+    Args:
+        vectors: of the units within their prompt, by the bundled embedder (`PartEmbedder`); None uses the words alone.
+    """
     regression = weights("words alone" if vectors is None else "with vectors")
     if not units:
         return [], regression.threshold
-    return [_to_prediction(row) for row in sigmoid(odds_of(units, patterns, vectors, regression))], regression.threshold
+    features = None if vectors is None else scaled(vectors, _usual_vector())
+    odds = odds_of(units, patterns, features, regression)
+    return [_to_prediction(row) for row in sigmoid(odds)], regression.threshold
 
 
 def _to_prediction(row: Numbers) -> Prediction:

@@ -38,7 +38,7 @@ from filrouge.extraction.model_answers import (
 from filrouge.extraction.reading import says_change
 from filrouge.extraction.repository import output_hash
 from filrouge.extraction.sentences import without_masked
-from filrouge.extraction.statement_model import EMBEDDER
+from filrouge.extraction.statement_model import EMBEDDER, Numbers
 from filrouge.extraction.tool_output import Judgement, judge_by_model, judge_by_rules
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import (
@@ -321,15 +321,26 @@ def _extract_by_rules(vector_search: VectorSearch, turns: Sequence[Turn]) -> lis
     prompts = {
         index: reader.split_prompt(turn.text, stated[index]) for index, turn in enumerate(turns) if reader.is_read(turn)
     }
-    texts = reader.texts_to_embed(list(prompts.values()))
-    has_vectors = bool(texts) and vector_search.space.model == EMBEDDER and not vector_search.is_lost
-    passages = vector_search.passages(texts) if has_vectors else None
-    begin = 0
-    for index, prompt in prompts.items():
-        end = begin + len(prompt.texts)
-        stated[index] = reader.statements(prompt, None if passages is None else passages[begin:end])
-        begin = end
+    vectors = _vectors_of_units(vector_search, list(prompts.values()))
+    for (index, prompt), unit_vectors in zip(prompts.items(), vectors, strict=True):
+        stated[index] = reader.statements(prompt, unit_vectors)
     return stated
+
+
+def _vectors_of_units(vector_search: VectorSearch, prompts: Sequence[reader.Prompt]) -> list[Numbers | None]:
+    """Return the vectors of each prompt's units as they are read within it; None without the bundled embedder."""
+    if not prompts or vector_search.space.model != EMBEDDER or vector_search.is_lost:
+        return [None] * len(prompts)
+    windows_of = [reader.windows_with_units(prompt) for prompt in prompts]
+    read = [window for prompt_windows in windows_of for window in prompt_windows]
+    found = vector_search.parts([text for text, _ in read], [parts for _, parts in read])
+    if found is None:
+        return [None] * len(prompts)
+    ends = accumulate(map(len, windows_of))
+    return [
+        np.concatenate(found[end - len(prompt_windows) : end]) if prompt_windows else None
+        for prompt_windows, end in zip(windows_of, ends, strict=True)
+    ]
 
 
 def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]:

@@ -7,17 +7,22 @@ with the user's own turns.
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from hashlib import blake2b
 from importlib.resources import files
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from filrouge.core.guard import on_failure
 from filrouge.core.protocols import Embedder, Vectors
-from filrouge.providers.models import Anchor, Calibration
+from filrouge.providers.models import Anchor, Calibration, EmbeddingSpace
 
 # The bundled sample: statements on unrelated subjects in English and French, some with a paraphrase, some with a
 # question. Each line of `sample.jsonl` is one subject. Texts of the same subject are related; texts of different
@@ -72,6 +77,40 @@ def bundled(half: Half | None = None) -> tuple[Subject, ...]:
     lines = (files("filrouge.providers") / "sample.jsonl").read_text(encoding="utf-8").splitlines()
     subjects = tuple(Subject(**json.loads(line)) for line in lines)
     return subjects if half is None else subjects[_HALVES[half] :: 2]
+
+
+def sample_texts() -> list[str]:
+    """Return all texts of the sample, in a fixed order."""
+    return [text for subject in bundled() for text in (subject.text, subject.same, subject.question) if text]
+
+
+def load_sample(directory: str, space: EmbeddingSpace) -> Vectors | None:
+    """Return the vectors of `sample_texts` that `save_sample` stored; None if there are none, or not of these texts."""
+    try:
+        vectors = np.load(_sample_path(directory, space), allow_pickle=False).astype(np.float32)
+    except (OSError, ValueError, EOFError):
+        return None
+    fits = vectors.shape == (len(sample_texts()), space.dimension) and bool(np.isfinite(vectors).all())
+    return vectors if fits else None
+
+
+def save_sample(directory: str, space: EmbeddingSpace, vectors: Vectors) -> None:
+    """Store the vectors of `sample_texts` for the next start; what cannot be written is computed again then."""
+    path = _sample_path(directory, space)
+    with suppress(OSError):
+        os.makedirs(directory, exist_ok=True)
+        with (
+            tempfile.NamedTemporaryFile(dir=directory, prefix="sample-", delete=False) as file,
+            on_failure(lambda: os.unlink(file.name)),
+        ):
+            np.save(file, vectors.astype(np.float16))
+            file.close()
+            os.replace(file.name, path)
+
+
+def _sample_path(directory: str, space: EmbeddingSpace) -> str:
+    digest = blake2b("\n".join((space.id, *sample_texts())).encode(), digest_size=8).hexdigest()
+    return os.path.join(directory, f"sample-{digest}.npy")
 
 
 class EmbeddedSample:

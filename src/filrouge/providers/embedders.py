@@ -22,7 +22,7 @@ import numpy as np
 from filrouge.core import installation
 from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
-from filrouge.core.protocols import Embedder, PromptEmbedder, Vector, Vectors
+from filrouge.core.protocols import Embedder, PartEmbedder, PromptEmbedder, Vector, Vectors
 from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 
 # Options of an embedder factory: model, address, vector length, and the callback for costs. A factory that uses options
@@ -210,7 +210,7 @@ _ENTRY_BYTES: Final = 300
 
 
 class CachingEmbedder:
-    """Implements `Embedder` and `PromptEmbedder` with a cache in front of another embedder.
+    """Implements `Embedder`, `PromptEmbedder` and `PartEmbedder` with a cache in front of another embedder.
 
     Safe for several threads. Two threads that request the same unknown text at once may both call the model.
     """
@@ -292,6 +292,19 @@ class CachingEmbedder:
             self._store(new_vectors, generation)
             vectors |= new_vectors
         return np.stack([vectors[key] for key in keys]) if keys else self._embedder.passages([])
+
+    def passages_with_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
+    ) -> tuple[Vectors, list[Vectors]] | None:
+        """Return the vectors of texts, which are cached for `passages`, and of their parts, which are not cached."""
+        if not isinstance(self._embedder, PartEmbedder):
+            return None
+        _, generation = self._look_up([])
+        found = self._embedder.passages_with_parts(texts, parts)
+        if found is not None:
+            keys = [_digest("passage", text) for text in texts]
+            self._store(dict(zip(keys, found[0], strict=True)), generation)
+        return found
 
     def forget_all(self) -> None:
         """Clear the cache, and discard vectors that are being computed now; part of erasing a memory."""

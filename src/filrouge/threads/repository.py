@@ -29,9 +29,11 @@ from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.rows import fields_of, number_of, pick_columns, require_row
 from filrouge.extraction.repository import Session
+from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.memories.models import Evidence, Memory, Span
 from filrouge.memories.repository import memory_from_row
-from filrouge.providers.calibration import bundled
+from filrouge.providers.calibration import load_sample, sample_texts, save_sample
+from filrouge.providers.e5 import models_directory
 from filrouge.search.repository import StoredVectors
 from filrouge.search.vector_search import VectorSearch
 from filrouge.threads.assignment import MAX_VECTORS, Whitening, merge_syntheses
@@ -965,8 +967,8 @@ def _points_from_json(raw: Sequence[Mapping[str, Any]] | None) -> tuple[Point, .
 #
 # A transform is fitted to the user's newest prompts and the bundled sample. It is recomputed when the number of
 # prompts has grown by 40 %, and after every erasure, so that it holds nothing of erased content. The sample is
-# embedded once per space and process, in the background, when the first prompt with a vector is placed. Until there
-# is a transform, only words are compared.
+# embedded in the background when the first prompt with a vector is placed. Until there is a transform, only words are
+# compared.
 #
 # The cache also holds the vectors of prompts with their replies; the least recently used are dropped first.
 
@@ -1017,16 +1019,23 @@ class WhiteningCache:
         self._lock = Lock()
 
     def embed_sample(self, vectors: VectorSearch) -> None:
-        """Embed the bundled sample if needed; it takes a second or two, so call it outside any transaction."""
-        space_id = vectors.space.id
-        if space_id in _SAMPLES or vectors.is_lost:
+        """Embed the bundled sample if needed; it takes a few seconds, so call it outside any transaction.
+
+        The bundled model embeds it once per machine; the vectors stay beside the model.
+        """
+        space = vectors.space
+        if space.id in _SAMPLES or vectors.is_lost:
             return
-        texts = [text for pair in bundled() for text in (pair.text, pair.same, pair.question) if text]
-        embedded = vectors.passages(texts)
+        directory = models_directory() if space.model == EMBEDDER else ""
+        embedded = load_sample(directory, space) if directory else None
         if embedded is None:
-            return  # the next prompts try again
-        _LOG.info("%d texts of the sample are embedded in %s", len(texts), space_id)
-        _SAMPLES[space_id] = embedded
+            embedded = vectors.passages(sample_texts())
+            if embedded is None:
+                return  # the next prompts try again
+            _LOG.info("%d texts of the sample are embedded in %s", len(embedded), space.id)
+            if directory:
+                save_sample(directory, space, embedded)
+        _SAMPLES[space.id] = embedded
 
     def fit_for(self, tx: Tx, vectors: VectorSearch, user: str, new_prompts: int = 0) -> Whitening | None:
         """Return the transform for a user's prompts in a space; None while there is too little data.

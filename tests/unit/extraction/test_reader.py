@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from filrouge.core.protocols import Embedder
+from filrouge.core.protocols import PartEmbedder
 from filrouge.extraction import reader
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.sentences import units
 from filrouge.extraction.statement_model import Numbers
 from filrouge.memories.models import Statement
-from filrouge.providers.e5 import e5
+from filrouge.providers.e5 import OnnxE5
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Embedder:
-    return e5()
+def embedder() -> PartEmbedder:
+    return OnnxE5()
 
 
-def read(text: str, embedder: Embedder | None) -> tuple[Statement, ...]:
+def vectors_of(prompts: list[reader.Prompt], embedder: PartEmbedder) -> list[Numbers | None]:
+    """The vectors of each prompt's units; all windows are read together."""
+    read_windows = [reader.windows_with_units(prompt) for prompt in prompts]
+    texts = [text for prompt_windows in read_windows for text, _ in prompt_windows]
+    made = embedder.passages_with_parts(texts, [parts for one in read_windows for _, parts in one])
+    assert made is not None
+    of_windows = iter(made[1])
+    return [np.concatenate([next(of_windows) for _ in one]) if one else None for one in read_windows]
+
+
+def read(text: str, embedder: PartEmbedder | None) -> tuple[Statement, ...]:
     prompt = reader.split_prompt(text, statements_of(text))
-    vectors: Numbers | None = None
-    if embedder is not None and prompt.units:
-        vectors = embedder.passages(prompt.texts)
-    return reader.statements(prompt, vectors)
+    return reader.statements(prompt, None if embedder is None else vectors_of([prompt], embedder)[0])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +51,9 @@ def read(text: str, embedder: Embedder | None) -> tuple[Statement, ...]:
         ("Fini Celery, on passe à RQ", "decision", "project"),
     ],
 )
-def test_what_people_say_in_one_sentence_is_remembered(embedder: Embedder, prompt: str, kind: str, scope: str) -> None:
+def test_what_people_say_in_one_sentence_is_remembered(
+    embedder: PartEmbedder, prompt: str, kind: str, scope: str
+) -> None:
     [found] = read(prompt, embedder)
     assert (found.kind, found.scope) == (kind, scope)
 
@@ -60,11 +71,11 @@ def test_what_people_say_in_one_sentence_is_remembered(embedder: Embedder, promp
         "do you remember that the port is 9443?",
     ],
 )
-def test_questions_requests_and_quotations_are_not(embedder: Embedder, prompt: str) -> None:
+def test_questions_requests_and_quotations_are_not(embedder: PartEmbedder, prompt: str) -> None:
     assert read(prompt, embedder) == ()
 
 
-def test_what_is_told_in_passing_is_kept_without_the_request_beside_it(embedder: Embedder) -> None:
+def test_what_is_told_in_passing_is_kept_without_the_request_beside_it(embedder: PartEmbedder) -> None:
     text = "can you look at the failing test in billing? btw staging moved to port 9443 since monday"
     [found] = read(text, embedder)
     assert "9443" in found.text
@@ -89,11 +100,23 @@ def test_units_stand_where_they_say_and_none_holds_what_is_quoted() -> None:
     assert [one.index for one in found] == list(range(len(found)))
 
 
-def test_the_same_prompt_is_read_alike_in_any_company(embedder: Embedder) -> None:
-    texts = ["the demo moved to Friday", "run the tests again please"]
+def test_the_same_prompt_is_read_alike_in_any_company(embedder: PartEmbedder) -> None:
+    texts = ["the demo moved to Friday", "run the tests again please", "Fini Celery, on passe à RQ. Et merci !"]
     prompts = [reader.split_prompt(text, statements_of(text)) for text in texts]
-    together = embedder.passages(reader.texts_to_embed(prompts))
-    alone = [read(text, embedder) for text in texts]
-    ends = np.cumsum([len(prompt.texts) for prompt in prompts])
-    parts = np.split(together, ends[:-1])
-    assert [reader.statements(*pair) for pair in zip(prompts, parts, strict=True)] == alone
+    together = [reader.statements(*pair) for pair in zip(prompts, vectors_of(prompts, embedder), strict=True)]
+    assert together == [read(text, embedder) for text in texts]
+
+
+@given(st.text(alphabet="ab.?!,;:-\n\t é`>", max_size=400) | st.lists(st.text(max_size=80), max_size=60).map("\n".join))
+def test_the_words_of_every_unit_are_found_in_its_window(text: str) -> None:
+    prompt = reader.split_prompt(text, ())
+    found = [
+        " ".join(window.split()[words.start : words.stop])
+        for window, parts in reader.windows_with_units(prompt)
+        for words in parts
+    ]
+    if found:  # none where a word is longer than a window
+        assert len(found) == len(prompt.units)
+        for words, unit in zip(found, prompt.units, strict=True):
+            assert words
+            assert " ".join(unit.text.split()) in words or unit.text.startswith(words)

@@ -7,6 +7,7 @@ that its side needs no model; the bundled model's side is computed here.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,10 @@ from filrouge.providers.calibration import (
     bundled,
     fit_calibration,
     from_turns,
+    load_sample,
     measure,
+    sample_texts,
+    save_sample,
     shares,
 )
 from filrouge.providers.e5 import OnnxE5
@@ -211,3 +215,26 @@ def test_the_sample_is_large_enough_and_its_halves_are_alike() -> None:
     ]
     assert kinds[0] == kinds[1]
     assert {level for level, _, _ in TEXTS} >= {0.0, 0.35, 0.5}
+
+
+def test_the_sample_s_vectors_are_kept_per_space_and_only_whole(tmp_path: Path) -> None:
+    space, other = StableHash().space, replace(StableHash().space, id="other")
+    vectors = StableHash().passages(sample_texts())
+    models = tmp_path / "not" / "there"
+    assert load_sample(str(models), space) is None
+    save_sample(str(models), space, vectors)
+    kept = load_sample(str(models), space)
+    assert kept is not None
+    assert np.abs(kept - vectors).max() < 1e-3
+    assert load_sample(str(models), other) is None
+    [file] = models.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    assert load_sample(str(models), space) is None
+    save_sample(str(models), space, vectors[:-1])
+    assert load_sample(str(models), space) is None
+
+
+def test_a_sample_that_cannot_be_kept_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("a file")
+    save_sample(str(tmp_path / "models"), StableHash().space, StableHash().passages(sample_texts()))
+    assert load_sample(str(tmp_path / "models"), StableHash().space) is None

@@ -86,6 +86,36 @@ def test_a_text_has_the_same_vector_alone_and_among_others(onnx: OnnxE5) -> None
     assert cosines(together, alone).min() > 0.999
 
 
+def test_a_text_read_with_its_parts_has_the_vector_of_a_passage(onnx: OnnxE5) -> None:
+    sample = [" ".join(text.split()) for text in texts(40)]
+    found, parts = onnx.passages_with_parts(sample, [[range(1)]] * len(sample))
+    assert np.abs(found - onnx.passages(sample)).max() < 1e-5
+    assert {part.shape for part in parts} == {(1, 3 * 384)}
+
+
+def test_a_part_is_read_within_its_text_whatever_is_read_beside_it(onnx: OnnxE5) -> None:
+    sample = ["the river bank was steep", "the bank refused the loan", "nothing else"]
+    third, second = [range(2, 3)], [range(1, 2)]
+    _, (river, loan, empty) = onnx.passages_with_parts(sample, [third, second, []])
+    _, (alone,) = onnx.passages_with_parts(sample[:1], [third])
+    assert np.abs(river - alone).max() < 1e-4
+    assert np.abs(river - loan).max() > 0.1  # the same word
+    assert empty.shape == (0, 3 * 384)
+
+
+def test_a_part_of_a_long_text_is_made_of_its_own_words(onnx: OnnxE5) -> None:
+    # Read in three runs. A word of one token has one state, which is its mean, its first and its last.
+    text = "we met at the harbour in June and talked " * 130
+    places = [number for number, word in enumerate(text.split()) if word == "we"]
+    _, (found,) = onnx.passages_with_parts([text], [[range(place, place + 1) for place in places]])
+    mean, first, last = found.reshape(len(places), 3, 384).transpose(1, 0, 2)
+    assert np.array_equal(mean, first)
+    assert np.array_equal(mean, last)
+    _, (spread,) = onnx.passages_with_parts([text], [[range(places[0], places[0] + 9)]])
+    assert np.array_equal(spread[0, 384:768], first[0])
+    assert np.abs(spread[0, :384] - first[0]).max() > 0.1
+
+
 @pytest.mark.parametrize(
     "text",
     ["", " ", "\x00", "\ud800", "👩‍👩‍👧‍👦" * 40, "‮שלום", "e\u0301te\u0301", "\u200b", "<s> </s> <mask>", "ﬁ ① Ⅷ"],

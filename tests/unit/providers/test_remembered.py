@@ -204,3 +204,30 @@ def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> 
     assert CachingEmbedder(Counting()).no_need_vector is None
     assert CachingEmbedder(Counting()).need_vectors([("", "port")]) is None
     assert CachingEmbedder(Counting()).need_revision == ""
+
+
+class ReadingParts(Counting):
+    """One that reads parts of a text within it: a part's vector is the number of its first word."""
+
+    def passages_with_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
+    ) -> tuple[Vectors, list[Vectors]]:
+        found = [np.array([[words.start] for words in of_text], dtype=np.float32) for of_text in parts]
+        return self.passages(texts), found
+
+
+def test_a_text_read_with_its_parts_is_remembered_as_a_passage() -> None:
+    reading = ReadingParts()
+    model = CachingEmbedder(reading)
+    made = model.passages_with_parts(["port", "demo"], [[range(2, 3)], []])
+    assert made is not None
+    assert [part.tolist() for part in made[1]] == [[[2.0]], []]
+    assert np.array_equal(model.passages(["demo", "port"]), made[0][::-1])
+    assert reading.seen["passage", "port"] == 1
+    model.forget_all()
+    model.passages(["port"])
+    assert reading.seen["passage", "port"] == 2
+
+
+def test_an_embedder_that_cannot_read_parts_says_so() -> None:
+    assert CachingEmbedder(Counting()).passages_with_parts(["port"], [[range(1)]]) is None
