@@ -340,13 +340,15 @@ def _prepare_in_scope(
 
     prompts, batch = parts.readers.here(read)
     exchanges, kind = build_exchanges(parts.whitening, batch, vectors)
-    by_id = {turn.id: exchange for turn, exchange in zip(batch.prompts, exchanges, strict=True)}
+    ready = [prompt for prompt in prompts if not prompt.awaits_vector]
+    scores = _score([prompt for prompt in ready if prompt.has_vector], batch, exchanges, kind)
+    scores |= _score([prompt for prompt in ready if not prompt.has_vector], batch, exchanges, "words")
     return [
         PreparedPrompt(
             turn=prompt.turn,
             topics=extract_topics(prompt.turn),
             awaits_vector=prompt.awaits_vector,
-            scores={} if prompt.awaits_vector else _score(prompt, by_id, kind),
+            scores=scores.get(prompt.turn.id, {}),
         )
         for prompt in prompts
     ]
@@ -392,19 +394,31 @@ def _find_compared(
     )
 
 
-def _score(prompt: _PromptToCompare, exchanges: Mapping[str, Exchange], kind: TableKind) -> dict[str, PairScores]:
-    """Compare a prompt with the other prompts.
+def _score(
+    prompts: Sequence[_PromptToCompare], batch: PromptBatch, exchanges: Sequence[Exchange], kind: TableKind
+) -> dict[str, dict[str, PairScores]]:
+    """Compare prompts with the others of their batch, and return for each its scores.
+
+    A comparison reads all pairs as context of the others, so prompts that are placed together are compared together:
+    each also sees what was said after it, if it is in the batch.
 
     Args:
-        exchanges: by prompt, in the order in which they were said.
+        exchanges: of `batch.prompts`, in their order.
     """
-    compared = {id_: exchange for id_, exchange in exchanges.items() if id_ in prompt.compared_ids}
-    if prompt.turn.id not in compared:  # erased in the meantime
+    positions = {turn.id: position for position, turn in enumerate(batch.prompts)}
+    present = [prompt for prompt in prompts if prompt.turn.id in positions]  # the others were erased in the meantime
+    if not present:
         return {}
-    position = list(compared).index(prompt.turn.id)
-    found = compare_pairs(list(compared.values()), kind if prompt.has_vector else "words", [position])
-    rows = np.stack([found.probabilities[0], found.similarities[0], found.word_similarities[0]], axis=1)
-    return {id_: row for id_, row in zip(compared, rows, strict=True) if id_ != prompt.turn.id}
+    found = compare_pairs(exchanges, kind, [positions[prompt.turn.id] for prompt in present])
+    rows = np.stack([found.probabilities, found.similarities, found.word_similarities], axis=2)
+    return {
+        prompt.turn.id: {
+            id_: row[position]
+            for id_, position in positions.items()
+            if id_ in prompt.compared_ids and id_ != prompt.turn.id
+        }
+        for prompt, row in zip(present, rows, strict=True)
+    }
 
 
 def assign_prompt(
