@@ -10,6 +10,10 @@ same texts in one call.
     python bench/ingest.py                                   # hashing: what the writing costs
     python bench/ingest.py --embedding e5 --events 600       # with the bundled model
     python bench/ingest.py --check                           # exit 1 when a gate is missed
+    python bench/ingest.py --data ../shared/bench/data       # real conversations, one after the other
+
+With `--data`, the conversations of LoCoMo's development split are taken in by the bundled model, one after the other
+into one home, so that each meets the threads of those before it; a row for each.
 
 Gates: with `hashing`, at least 1,500 events a second acknowledged and 100 turns a second indexed.
 """
@@ -25,7 +29,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
+
+import recall
 
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.service import store_events
@@ -91,6 +98,29 @@ def take_in(parts: Parts, talks: Sequence[Sequence[Event]]) -> tuple[float, floa
     return acknowledged, time.perf_counter() - begun
 
 
+def grow(data: Path) -> None:
+    """Take conversations into one home, one after the other, and print a row for each."""
+    with tempfile.TemporaryDirectory() as directory, running(os.path.join(directory, "home"), embedding="e5") as parts:
+        parts.resumed.wait(PATIENCE_SECONDS)
+        parts.vectors.embedder.passages(["the model is loaded before the first conversation"])
+        for number, store in enumerate(recall.stores(data, "locomo")):
+            events = [
+                recall.event(one)._replace(id=f"{number}-{at}", key=f"{number}-{at}")
+                for at, one in enumerate(store.said)
+            ]
+            worked = time.process_time()
+            _, indexed = take_in(parts, [events])
+            row = {
+                "conversation": number + 1,
+                "messages": len(events),
+                "messages/s": round(len(events) / indexed, 1),
+                "processor ms per message": round(1000 * (time.process_time() - worked) / len(events), 1),
+                "threads after it": parts.readers.here(lambda tx: tx.all("carrying.counts"))[0]["threads"],
+                "load": round(os.getloadavg()[0], 1),
+            }
+            print(json.dumps(row), flush=True)
+
+
 def fsyncs(directory: str) -> float:
     """How often a second the disk keeps a few hundred bytes more of a file."""
     with open(os.path.join(directory, "fsync"), "ab", buffering=0) as file:
@@ -108,7 +138,11 @@ def main() -> int:
     asked.add_argument("--agents", type=int, default=32, help="how many talk at once")
     asked.add_argument("--embedding", default="hashing", help="the embedder's name")
     asked.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
+    asked.add_argument("--data", type=Path, help="take in real conversations instead, one after the other")
     options = asked.parse_args()
+    if options.data:
+        grow(options.data)
+        return 0
     talks = [conversation(agent, options.events // options.agents) for agent in range(options.agents)]
     events = sum(map(len, talks))
     texts = [str(event.data["text"]) for events in talks for event in events if event.kind != "tools"]
