@@ -58,7 +58,7 @@ from filrouge.threads.assignment import (
     build_tables,
     cluster,
 )
-from filrouge.threads.placing import build_exchange, join_prompt_and_replies, join_replies
+from filrouge.threads.placing import build_exchange, join_replies, vector_with_replies
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
@@ -105,8 +105,12 @@ def spoken(project: Project, model: Embedder, sample: Numbers) -> Spoken:
     ground = Whitening.fit(np.concatenate([sample, prompts]))
     assert ground is not None
     replies = [join_replies(own) for _, _, own in heard]
-    wholes = embed_in_batches(
-        model, [join_prompt_and_replies(turn["user"], own) for (_, turn, _), own in zip(heard, replies, strict=True)]
+    answers = embed_in_batches(model, [own or " " for own in replies])  # one that says nothing counts nothing
+    wholes = np.stack(
+        [
+            vector_with_replies(turn["user"], prompt, [(own, answer)])
+            for (_, turn, _), own, prompt, answer in zip(heard, replies, prompts, answers, strict=True)
+        ]
     )
     given = zip(heard, replies, ground.whiten(prompts), ground.whiten(wholes), strict=True)
     return Spoken(

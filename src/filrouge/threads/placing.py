@@ -57,7 +57,6 @@ from filrouge.threads.repository import (
     Threads,
     ThreadScope,
     ThreadVectors,
-    WhiteningCache,
 )
 from filrouge.threads.service import move_turns
 from filrouge.threads.synthesis_service import queue_synthesis_after_placing
@@ -95,15 +94,17 @@ class PromptBatch:
     """Stored prompts, in the order in which they were said.
 
     Attributes:
-        replies: by prompt, two strings about the turns that followed it: their ids, separated by spaces, and their
-            texts, joined. They are turns of the agent, and of the user if too short to be placed by themselves.
+        replies: by prompt, the texts of the turns that followed it, joined. They are turns of the agent, and of the
+            user if too short to be placed by themselves.
         vectors: prompt vectors by prompt.
+        vectors_with_replies: the same, joined with the vectors of the replies.
         whitening: whitening transform of the user's prompts; None while there is too little data.
     """
 
     prompts: Sequence[Turn]
-    replies: Mapping[str, tuple[str, str]]
+    replies: Mapping[str, str]
     vectors: Mapping[str, Vector]
+    vectors_with_replies: Mapping[str, Vector]
     whitening: Whitening | None
 
 
@@ -112,53 +113,63 @@ def load_batch(
 ) -> PromptBatch:
     """Read these prompts; prompts that were deleted are left out."""
     following_turns = Threads(tx).following_turns(ids, _MAX_FOLLOWING_TURNS)
-    turns = {
-        turn.id: turn
-        for turn in parts.turns(tx).get([*ids, *(id_ for turn_ids in following_turns.values() for id_ in turn_ids)])
-    }
-    windows = StoredVectors(tx).some("turn", ids, vectors.space.id) if whitening is not None else {}
-    prompt_vectors = {id_: prompt_vector(rows) for id_, rows in windows.items()}
+    reply_ids = [id_ for turn_ids in following_turns.values() for id_ in turn_ids]
+    turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *reply_ids])}
+    prompt_vectors, vectors_with_replies = dict[str, Vector](), dict[str, Vector]()
+    if whitening is not None:
+        stored, space_id = StoredVectors(tx), vectors.space.id
+        windows = stored.some("turn", ids, space_id)
+        prompt_vectors = {id_: vector for id_, rows in windows.items() if (vector := prompt_vector(rows)) is not None}
+        reply_vectors = stored.first_windows("turn", reply_ids, space_id)
+        vectors_with_replies = {
+            id_: vector_with_replies(
+                turns[id_].text,
+                vector,
+                [(turns[reply].text, reply_vectors.get(reply)) for reply in following_turns[id_]],
+            )
+            for id_, vector in prompt_vectors.items()
+            if id_ in turns
+        }
     return PromptBatch(
         prompts=sorted((turns[id_] for id_ in dict.fromkeys(ids) if id_ in turns), key=lambda turn: (turn.at, turn.id)),
         replies={
-            id_: (" ".join(turn_ids), join_replies(turns[turn_id].text for turn_id in turn_ids))
-            for id_, turn_ids in following_turns.items()
+            id_: join_replies(turns[turn_id].text for turn_id in turn_ids) for id_, turn_ids in following_turns.items()
         },
-        vectors={id_: vector for id_, vector in prompt_vectors.items() if vector is not None},
+        vectors=prompt_vectors,
+        vectors_with_replies=vectors_with_replies,
         whitening=whitening,
     )
 
 
-def build_exchanges(
-    whitening_cache: WhiteningCache, batch: PromptBatch, vectors: VectorSearch
-) -> tuple[list[Exchange], TableKind]:
-    """Convert prompts into exchanges, and return which kind of comparison to use.
+def vector_with_replies(prompt: str, vector: Vector, replies: Iterable[tuple[str, Vector | None]]) -> Vector:
+    """Return the mean direction of a prompt and its replies, weighted by the characters read of each; of length 1.
 
-    Call it outside a transaction, since texts may have to be embedded.
-
-    Prompts and their vectors are stored. The vector of a prompt and its replies as one text is computed on first use
-    and cached in memory (`WhiteningCache`) until something is erased.
+    Args:
+        vector: of the prompt.
+        replies: texts with the vectors of their beginnings; one without a vector does not count.
     """
-    prompt_vectors, vectors_with_replies = dict[str, Vector](), dict[str, Vector]()
+    total, room = vector * min(len(prompt), _MAX_PROMPT_CHARS), _MAX_REPLIES_CHARS
+    for text, reply_vector in replies:
+        read = min(len(text), room)
+        room -= read
+        if reply_vector is not None:
+            total = total + reply_vector * read
+    return np.asarray(total / max(float(np.linalg.norm(total)), 1e-9), dtype=np.float32)
+
+
+def build_exchanges(batch: PromptBatch, vectors: VectorSearch) -> tuple[list[Exchange], TableKind]:
+    """Convert prompts into exchanges, and return which kind of comparison to use."""
     kind: TableKind = "words"
+    prompt_vectors, vectors_with_replies = dict[str, Vector](), dict[str, Vector]()
     if batch.whitening is not None and batch.vectors and vectors.space.model != HASHED:
         kind = "vectors"  # hashed words carry less than the words themselves
         prompt_vectors = _whiten(batch.whitening, batch.vectors)
-        texts = {
-            (turn.id, ids): join_prompt_and_replies(turn.text, replies)
-            for turn in batch.prompts
-            if turn.id in prompt_vectors
-            and (ids := batch.replies[turn.id][0])
-            and (replies := batch.replies[turn.id][1])
-        }
-        embedded = whitening_cache.vectors_with_replies(vectors, texts)
-        whitened = _whiten(batch.whitening, {id_: vector for (id_, _), vector in embedded.items()})
-        vectors_with_replies = prompt_vectors | whitened
+        vectors_with_replies = _whiten(batch.whitening, batch.vectors_with_replies)
     exchanges = [
         build_exchange(
             f"{turn.host} {turn.scope.session}",
             turn.text,
-            batch.replies[turn.id][1],
+            batch.replies[turn.id],
             prompt_vectors.get(turn.id),
             vectors_with_replies.get(turn.id),
         )
@@ -170,11 +181,6 @@ def build_exchanges(
 def join_replies(texts: Iterable[str]) -> str:
     """Join the beginnings of several texts."""
     return "\n".join(text[:_MAX_REPLIES_CHARS] for text in texts)[:_MAX_REPLIES_CHARS]
-
-
-def join_prompt_and_replies(prompt: str, replies: str) -> str:
-    """Join a prompt and its replies into one text."""
-    return f"{prompt[:_MAX_PROMPT_CHARS]}\n{replies}"
 
 
 def build_exchange(
@@ -329,7 +335,7 @@ def prepare_prompts(
 def _prepare_in_scope(
     parts: Parts, scope: ThreadScope, turns: Sequence[Turn], vectors: VectorSearch
 ) -> list[PreparedPrompt]:
-    """Prepare prompts of one scope. Most are compared with the same prompts, which are read and embedded only once."""
+    """Prepare prompts of one scope. Most are compared with the same prompts, which are read only once."""
 
     def read(tx: Tx) -> tuple[list[_PromptToCompare], PromptBatch]:
         whitening = parts.whitening.fit_for(tx, vectors, scope.user, len(turns))
@@ -339,7 +345,7 @@ def _prepare_in_scope(
         return found, load_batch(parts, tx, vectors, list(ids), whitening)
 
     prompts, batch = parts.readers.here(read)
-    exchanges, kind = build_exchanges(parts.whitening, batch, vectors)
+    exchanges, kind = build_exchanges(batch, vectors)
     ready = [prompt for prompt in prompts if not prompt.awaits_vector]
     scores = _score([prompt for prompt in ready if prompt.has_vector], batch, exchanges, kind)
     scores |= _score([prompt for prompt in ready if not prompt.has_vector], batch, exchanges, "words")
@@ -604,7 +610,7 @@ def _plan_regrouping(parts: Parts, scope: ThreadScope, vectors: VectorSearch) ->
     last_decision, groups = parts.readers.here(lambda tx: _load_placed_prompts(parts, tx, scope, vectors))
     moves = list[Regrouping]()
     for prompts, batch in groups:
-        exchanges, kind = build_exchanges(parts.whitening, batch, vectors)
+        exchanges, kind = build_exchanges(batch, vectors)
         by_id = {prompt.id: prompt for prompt in prompts}
         moves += regroup([by_id[turn.id] for turn in batch.prompts], compare_pairs(exchanges, kind).probabilities)
     return _RegroupingPlan(moves=moves, last_decision=last_decision)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -969,19 +968,11 @@ def _points_from_json(raw: Sequence[Mapping[str, Any]] | None) -> tuple[Point, .
 # prompts has grown by 40 %, and after every erasure, so that it holds nothing of erased content. The sample is
 # embedded in the background when the first prompt with a vector is placed. Until there is a transform, only words are
 # compared.
-#
-# The cache also holds the vectors of prompts with their replies; the least recently used are dropped first.
 
 _LOG = logging.getLogger(__name__)
 
 #: Recompute when the number of prompts has grown by this factor, but not before there are this many.
 _REFIT_GROWTH, _MIN_REFIT_PROMPTS = 1.4, 32
-
-
-#: Maximum number of cached vectors of prompts with their replies: 6 MB. An `ExchangeKey` is the id of a prompt and the
-#: ids of its replies.
-_MAX_CACHED_VECTORS: Final = 4096
-ExchangeKey = tuple[str, str]
 
 
 #: Vectors of the bundled sample, by space; shared by all stores of the process.
@@ -1014,7 +1005,6 @@ class WhiteningCache:
 
     def __init__(self) -> None:
         self._whitenings: dict[tuple[str, str], _CachedWhitening] = {}
-        self._vectors_with_replies: OrderedDict[tuple[str, ExchangeKey], Vector] = OrderedDict()
         self._erasures = 0
         self._lock = Lock()
 
@@ -1060,38 +1050,8 @@ class WhiteningCache:
                 self._whitenings[key] = fitted
         return fitted.whitening
 
-    def vectors_with_replies(
-        self, vectors: VectorSearch, texts: Mapping[ExchangeKey, str]
-    ) -> dict[ExchangeKey, Vector]:
-        """Return the vectors of prompts with their replies; missing ones are left out if the embedder is down.
-
-        Args:
-            texts: by the ids of prompt and replies.
-        """
-        space = vectors.space.id
-        with self._lock:
-            erasures = self._erasures
-            found = {
-                key: self._vectors_with_replies[space, key]
-                for key in texts
-                if (space, key) in self._vectors_with_replies
-            }
-        missing = [key for key in texts if key not in found]
-        embedded = vectors.passages([texts[key] for key in missing]) if missing and not vectors.is_lost else None
-        if embedded is not None:
-            found |= zip(missing, embedded, strict=True)
-        with self._lock:
-            if erasures == self._erasures:
-                for key, vector in found.items():
-                    self._vectors_with_replies[space, key] = vector
-                    self._vectors_with_replies.move_to_end((space, key))
-                while len(self._vectors_with_replies) > _MAX_CACHED_VECTORS:
-                    self._vectors_with_replies.popitem(last=False)
-        return found
-
     def clear(self) -> None:
         """Drop everything computed from prompts; call it when prompts are erased."""
         with self._lock:
             self._whitenings.clear()
-            self._vectors_with_replies.clear()
             self._erasures += 1

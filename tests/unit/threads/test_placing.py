@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,9 @@ from filrouge.runtime.wiring import HANDLERS, read_events
 from filrouge.search.spaces import reindex
 from filrouge.testing import AnotherHash, idle, running
 from filrouge.threads import placing
+from filrouge.threads.assignment import Whitening
 from filrouge.threads.models import Routing
+from filrouge.threads.placing import load_batch, vector_with_replies
 from filrouge.threads.reports import explain_placement
 from filrouge.threads.repository import ThreadErasing, Threads, ThreadVectors
 from filrouge.threads.service import move
@@ -394,3 +397,31 @@ def fork(parts: Parts, turn_id: str, thread_id: str) -> None:
         placing.apply_routing(parts, tx, one, left, known, parts.vectors, caps)
 
     parts.writer.run(write)
+
+
+def test_a_prompt_and_its_replies_weigh_by_what_is_read_of_them() -> None:
+    one, other = np.eye(2, dtype=np.float32)
+    assert np.allclose(vector_with_replies("a" * 30, one, [("b" * 40, other)]), [0.6, 0.8])
+    assert np.allclose(vector_with_replies("a" * 30, one, [("b" * 10, other), ("b" * 30, other)]), [0.6, 0.8])
+    assert np.allclose(vector_with_replies("a" * 30, one, [("b" * 40, None)]), one)
+    assert np.allclose(
+        vector_with_replies("a" * 9000, one, [("b" * 9000, other), ("b" * 9000, other)]), [2, 1] / np.sqrt(5)
+    )
+
+
+def test_a_reply_s_stored_vector_joins_that_of_its_prompt(tmp_path: Path) -> None:
+    with running(str(tmp_path), embedding="other", makers={"other": lambda: AnotherHash("other")}) as parts:
+        tell(parts, "a", COUPON[0])
+        answered = event(
+            kind="reply", session="a", text="The coupon of the summer sale was created without a currency."
+        )
+        store_events(parts, [answered]).result(60)
+        idle(parts)
+        [asked] = prompts(parts)
+        identity = Whitening.fit(np.random.default_rng(0).normal(size=(2000, 384)).astype(np.float32))
+        batch = parts.readers.here(lambda tx: load_batch(parts, tx, parts.vectors, [asked], identity))
+        prompt, reply = parts.vectors.embedder.passages([batch.prompts[0].text, batch.replies[asked]])
+        wanted = vector_with_replies(batch.prompts[0].text, prompt, [(batch.replies[asked], reply)])
+        assert np.allclose(batch.vectors[asked], prompt, atol=1e-3)
+        assert np.allclose(batch.vectors_with_replies[asked], wanted, atol=1e-3)
+        assert not np.allclose(wanted, prompt, atol=1e-2)

@@ -1299,6 +1299,9 @@ WHERE owner_kind = :owner_kind AND owner_id = :owner_id AND space_id = :space_id
 -- Owner by owner, in the given order.
 SELECT owner_id AS id, vector FROM json_each(:ids) CROSS JOIN vectors
 ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id ORDER BY json_each.key, part
+-- name: vectors.first_windows
+SELECT owner_id AS id, vector FROM json_each(:ids) CROSS JOIN vectors
+ON owner_kind = :owner_kind AND owner_id = value AND space_id = :space_id AND part = 0
 -- name: vectors.windows
 -- Every window, with the index of its owner in the given order.
 SELECT json_each.key AS place, vector FROM json_each(:ids) CROSS JOIN vectors
