@@ -36,7 +36,7 @@ PERIOD_SECONDS: Final = 0.004
 #: All work is done when so many seconds used less processor time than this.
 IDLE_SECONDS, IDLE_SECONDS_OF_PROCESSOR = 6, 0.18
 PATIENCE_SECONDS: Final = 300.0
-TURNS, PROMPTS = 60, 60
+WARM_UP: Final = 4
 Stack = tuple[str, ...]
 
 
@@ -172,21 +172,21 @@ def tell(told: Told, talk: Sequence[dict[str, Any]]) -> tuple[Seen, Seen]:
             raise SystemExit("the daemon does not start")
         time.sleep(0.5)
     warm = str(uuid.uuid4())
-    for turn in talk[TURNS : TURNS + 4]:  # loads the model and what is loaded late
+    for turn in talk[-WARM_UP:]:  # loads the model, and what is read or embedded once
         told.hook("UserPromptSubmit", warm, prompt=turn["user"])
     begin = told.settle()
-    for number in range(0, TURNS, 10):
+    talk = talk[:-WARM_UP]
+    for number in range(0, len(talk), 10):
         session = str(uuid.uuid4())
         for turn in talk[number : number + 10]:
             told.hook("UserPromptSubmit", session, prompt=turn["user"])
             told.hook("Stop", session, last_assistant_message=turn.get("assistant", ""))
     middle = told.settle()
-    asked = [turn["user"] for turn in talk[:PROMPTS]]
-    for prompt in asked:
-        told.hook("UserPromptSubmit", str(uuid.uuid4()), prompt=f"{prompt} ?")
+    for turn in talk:
+        told.hook("UserPromptSubmit", str(uuid.uuid4()), prompt=f"{turn['user']} ?")
         time.sleep(0.3)  # its own turn is taken in beside it otherwise
     end = told.settle()
-    turns, prompts = Seen(count=min(TURNS, len(talk))), Seen(count=len(asked))
+    turns, prompts = Seen(count=len(talk)), Seen(count=len(talk))
     for second, spent, stack in told.read(begin, end):
         kind = of_turns(stack)
         if second < middle and kind:
