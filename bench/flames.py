@@ -243,7 +243,7 @@ def _drawn(level: int, begin: float, end: float, name: str, total: float) -> str
     function, _, file = name.partition(" ")
     colour = "#e07a5f" if file.startswith("filrouge/") else "#f2cc8f" if "/" in file else "#81b29a"
     room = int(width / 6.7)
-    text = html.escape(function.rpartition(".")[2][:room]) if room > 3 else ""
+    text = html.escape((function.rpartition(".")[2] if file else function)[:room]) if room > 3 else ""
     label = html.escape(f"{function} ({file}): {100 * (end - begin):.1f} %, {total * (end - begin):.2f} s in all")
     return (
         f'<g><title>{label}</title><rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{HEIGHT - 1}" '

@@ -41,7 +41,6 @@ from filrouge.extraction.statement_model import (
 )
 from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import Kind, Span, Statement
-from filrouge.providers.embedders import windows
 
 # Statements of a prompt.
 
@@ -120,18 +119,19 @@ def split_prompt(text: str, patterns: tuple[Statement, ...]) -> Prompt:
     return Prompt(text=text, patterns=patterns, units=tuple(units(text)[: 2 * MAX_STATEMENTS]))
 
 
-def windows_with_units(prompt: Prompt) -> list[tuple[str, list[range]]]:
+def windows_with_units(prompt: Prompt, windows: Sequence[str]) -> list[tuple[str, list[range]]]:
     """Return the windows of a prompt in which units begin, each with the words of these units that lie in it.
 
-    The windows are those by which the prompt is indexed, so reading them for both costs no more than for one. A prompt
-    with a word so long that it is cut has none: its words cannot be found again in the windows.
+    A prompt with a word so long that it is cut has none: its words cannot be found again in the windows.
+
+    Args:
+        windows: all of them, in order: the words of the prompt, as `str.split` finds them.
     """
-    texts = windows(prompt.text)
-    starts = list(itertools.accumulate((len(text.split()) for text in texts), initial=0))
+    starts = list(itertools.accumulate((len(text.split()) for text in windows), initial=0))
     if starts[-1] != len(prompt.text.split()):
         return []
     found: list[tuple[str, list[range]]] = []
-    for text, (start, stop) in zip(texts, itertools.pairwise(starts), strict=True):
+    for text, (start, stop) in zip(windows, itertools.pairwise(starts), strict=True):
         inside = [
             range(words.start - start, min(words.stop, stop) - start)
             for words in (words_between(prompt.text, unit.start, unit.end) for unit in prompt.units)

@@ -328,10 +328,13 @@ def _extract_by_rules(vector_search: VectorSearch, turns: Sequence[Turn]) -> lis
 
 
 def _vectors_of_units(vector_search: VectorSearch, prompts: Sequence[reader.Prompt]) -> list[Numbers | None]:
-    """Return the vectors of each prompt's units as they are read within it; None without the bundled embedder."""
+    """Return the vectors of each prompt's units as they are read within it; None without the bundled embedder.
+
+    Prompts are read in the windows by which they are indexed, so the embedder's cache holds those vectors then.
+    """
     if not prompts or vector_search.space.model != EMBEDDER or vector_search.is_lost:
         return [None] * len(prompts)
-    windows_of = [reader.windows_with_units(prompt) for prompt in prompts]
+    windows_of = [reader.windows_with_units(prompt, windows(prompt.text)) for prompt in prompts]
     read = [window for prompt_windows in windows_of for window in prompt_windows]
     found = vector_search.parts([text for text, _ in read], [parts for _, parts in read])
     if found is None:

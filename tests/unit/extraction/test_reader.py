@@ -14,6 +14,7 @@ from filrouge.extraction.sentences import units
 from filrouge.extraction.statement_model import Numbers
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import OnnxE5
+from filrouge.providers.embedders import windows
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def embedder() -> PartEmbedder:
 
 def vectors_of(prompts: list[reader.Prompt], embedder: PartEmbedder) -> list[Numbers | None]:
     """The vectors of each prompt's units; all windows are read together."""
-    read_windows = [reader.windows_with_units(prompt) for prompt in prompts]
+    read_windows = [reader.windows_with_units(prompt, windows(prompt.text)) for prompt in prompts]
     texts = [text for prompt_windows in read_windows for text, _ in prompt_windows]
     made = embedder.passages_with_parts(texts, [parts for one in read_windows for _, parts in one])
     assert made is not None
@@ -112,7 +113,7 @@ def test_the_words_of_every_unit_are_found_in_its_window(text: str) -> None:
     prompt = reader.split_prompt(text, ())
     found = [
         " ".join(window.split()[words.start : words.stop])
-        for window, parts in reader.windows_with_units(prompt)
+        for window, parts in reader.windows_with_units(prompt, windows(prompt.text))
         for words in parts
     ]
     if found:  # none where a word is longer than a window
