@@ -121,3 +121,19 @@ def test_the_words_of_every_unit_are_found_in_its_window(text: str) -> None:
         for words, unit in zip(found, prompt.units, strict=True):
             assert words
             assert " ".join(unit.text.split()) in words or unit.text.startswith(words)
+
+
+def test_words_are_counted_from_the_one_that_a_place_is_in() -> None:
+    text = "say “we use uv” now"
+    assert reader.words_between(text, 5, 14) == range(1, 4)  # behind the quotation mark
+    assert reader.words_between(text, 3, 9) == range(1, 3)  # at the space
+    assert reader.words_between(text, 0, len(text)) == range(5)
+
+
+def test_a_unit_that_goes_on_in_the_next_window_is_read_as_far_as_its_own() -> None:
+    prompt = reader.split_prompt("we deploy on Tuesdays. never on Fridays", ())
+    assert reader.windows_with_units(prompt, ["we deploy", "on Tuesdays. never", "on Fridays"]) == [
+        ("we deploy", [range(2)]),
+        ("on Tuesdays. never", [range(2, 3)]),
+    ]
+    assert reader.windows_with_units(prompt, ["we dep", "loy on Tuesdays. never on Fridays"]) == []

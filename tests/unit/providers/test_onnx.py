@@ -111,6 +111,11 @@ def test_a_part_of_a_long_text_is_made_of_its_own_words(onnx: OnnxE5) -> None:
     mean, first, last = found.reshape(len(places), 3, 384).transpose(1, 0, 2)
     assert np.array_equal(mean, first)
     assert np.array_equal(mean, last)
+    months = [place + 5 for place in places]
+    _, (others,) = onnx.passages_with_parts([text], [[range(place, place + 1) for place in months]])
+    both = np.concatenate([mean, others[:, :384]])
+    to_we, to_june = (np.linalg.norm(both - middle.mean(axis=0), axis=1) for middle in np.split(both, 2))
+    assert ((to_we < to_june) == (np.arange(len(both)) < len(places))).all()
     _, (spread,) = onnx.passages_with_parts([text], [[range(places[0], places[0] + 9)]])
     assert np.array_equal(spread[0, 384:768], first[0])
     assert np.abs(spread[0, :384] - first[0]).max() > 0.1
