@@ -45,7 +45,7 @@ Stack = tuple[str, ...]
 
 def look(path: str) -> None:
     """Write the stacks of all other threads with their processor time, a second at a time, until the process ends."""
-    used = dict[int, float]()
+    used = dict[int, int]()
     me = threading.get_ident()
     with open(path, "w", encoding="utf-8", buffering=1) as file:
         while True:
@@ -53,9 +53,9 @@ def look(path: str) -> None:
             while int(time.time()) == second:
                 time.sleep(PERIOD_SECONDS)
                 names = {one.ident: one.name for one in threading.enumerate()}
-                for thread, frame in sys._current_frames().items():
+                for thread, frame in sys._current_frames().items():  # pyright: ignore[reportPrivateUsage] (documented)
                     if thread != me:
-                        now = time.clock_gettime(time.pthread_getcpuclockid(thread))
+                        now = time.clock_gettime_ns(time.pthread_getcpuclockid(thread))
                         spent, used[thread] = now - used.get(thread, now), now
                         if spent > 0:
                             found[names.get(thread, "?"), *reversed(list(frames(frame)))] += spent
@@ -92,7 +92,7 @@ def daemon(path: str) -> None:
 
 @dataclass(kw_only=True)
 class Seen:
-    """Processor seconds by stack, of so many prompts or turns."""
+    """Processor nanoseconds by stack, of so many prompts or turns."""
 
     count: int
     stacks: Counter[Stack] = field(default_factory=Counter[Stack])
@@ -100,7 +100,7 @@ class Seen:
     @property
     def ms(self) -> float:
         """Processor milliseconds of one."""
-        return 1000 * self.stacks.total() / self.count
+        return self.stacks.total() / 1e6 / self.count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class Told:
         )
         return done.stdout
 
-    def read(self, begin: float, end: float) -> Iterator[tuple[int, float, Stack]]:
+    def read(self, begin: float, end: float) -> Iterator[tuple[int, int, Stack]]:
         """What was seen between two moments."""
         for line in self.stacks.read_text("utf-8").splitlines():
             second, spent, *stack = json.loads(line)
@@ -134,7 +134,7 @@ class Told:
         while time.time() < patience:
             time.sleep(1)
             now = int(time.time())
-            if sum(spent for _, spent, _ in self.read(now - IDLE_SECONDS, now)) < IDLE_SECONDS_OF_PROCESSOR:
+            if sum(spent for _, spent, _ in self.read(now - IDLE_SECONDS, now)) < IDLE_SECONDS_OF_PROCESSOR * 1e9:
                 return float(now)
         raise SystemExit("the daemon does not come to rest")
 
@@ -221,7 +221,7 @@ def picture(seen: Seen, title: str) -> str:
     )
 
 
-def _boxes(stacks: Counter[Stack], total: float) -> Iterator[tuple[int, float, float, str]]:
+def _boxes(stacks: Counter[Stack], total: int) -> Iterator[tuple[int, float, float, str]]:
     """Level, first and last share, and name of each frame that is wide enough to be seen."""
     waiting: list[tuple[Counter[Stack], int, float]] = [(stacks, 0, 0.0)]
     while waiting:
@@ -244,7 +244,7 @@ def _drawn(level: int, begin: float, end: float, name: str, total: float) -> str
     colour = "#e07a5f" if file.startswith("filrouge/") else "#f2cc8f" if "/" in file else "#81b29a"
     room = int(width / 6.7)
     text = html.escape((function.rpartition(".")[2] if file else function)[:room]) if room > 3 else ""
-    label = html.escape(f"{function} ({file}): {100 * (end - begin):.1f} %, {total * (end - begin):.2f} s in all")
+    label = html.escape(f"{function} ({file}): {100 * (end - begin):.1f} %, {total * (end - begin) / 1e9:.2f} s in all")
     return (
         f'<g><title>{label}</title><rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{HEIGHT - 1}" '
         f'fill="{colour}"/><text x="{x + 2:.1f}" y="{y + 12:.1f}">{text}</text></g>'
