@@ -130,11 +130,12 @@ def windows_with_units(prompt: Prompt, windows: Sequence[str]) -> list[tuple[str
     starts = list(itertools.accumulate((len(text.split()) for text in windows), initial=0))
     if starts[-1] != len(prompt.text.split()):
         return []
+    words_of_units = [words_between(prompt.text, unit.start, unit.end) for unit in prompt.units]
     found: list[tuple[str, list[range]]] = []
     for text, (start, stop) in zip(windows, itertools.pairwise(starts), strict=True):
         inside = [
             range(words.start - start, min(words.stop, stop) - start)
-            for words in (words_between(prompt.text, unit.start, unit.end) for unit in prompt.units)
+            for words in words_of_units
             if start <= words.start < stop
         ]
         if inside:

@@ -848,11 +848,7 @@ class StoredVectors:
         """Return the first window of these owners by id; owners without vectors are left out."""
         parameters = {"owner_kind": kind, "ids": json.dumps(list(owner_ids)), "space_id": space_id}
         rows = self._tx.all("vectors.first_windows", parameters)
-        return (
-            dict(zip((row["id"] for row in rows), _matrix([row["vector"] for row in rows]), strict=True))
-            if rows
-            else {}
-        )
+        return {row["id"]: windows[0] for row, windows in _by_owner(rows)}
 
     def windows(self, kind: OwnerKind, owner_ids: Sequence[str], space_id: str) -> tuple[Vectors, Indices]:
         """Return all windows of these owners, and for each window the index of its owner in `owner_ids`, ascending."""
