@@ -278,8 +278,8 @@ def _pieces(sentence: str, size: int) -> list[str]:
 # refused if its memory is no longer valid. So are the reply to it and turns that said the same before the memory
 # ended; the memory that replaced it is shown instead.
 
-#: Maximum turns searched for a prompt.
-MAX_TURNS: Final = 40
+#: Maximum turns looked at for a prompt; more find no more evidence (`bench/results/injection.md`).
+MAX_TURNS: Final = 24
 #: Maximum turns of the session itself that are listed as refused.
 _MAX_SESSION_TURNS: Final = 3
 #: Number of recently ended memories that turns are compared with.
