@@ -90,6 +90,10 @@ def test_a_text_read_with_its_parts_has_the_vector_of_a_passage(onnx: OnnxE5) ->
     sample = [" ".join(text.split()) for text in texts(40)]
     found, parts = onnx.passages_with_parts(sample, [[range(1)]] * len(sample))
     assert np.abs(found - onnx.passages(sample)).max() < 1e-5
+    # Two runs, of which the second has few tokens and counts as little.
+    long_text = "the river bank was steep and we went home " * 57 + "the bank refused the loan"
+    (whole,), _ = onnx.passages_with_parts([long_text], [[]])
+    assert np.abs(whole - onnx.passages([long_text])[0]).max() < 1e-5
     assert {part.shape for part in parts} == {(1, 3 * 384)}
 
 
