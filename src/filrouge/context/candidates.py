@@ -346,16 +346,18 @@ def turn_candidates(
         min_probability: turns below this probability are refused.
     """
     since = compacted(tx, request)
-    found_ids: dict[str, None] = {}
+    is_in_context: dict[str, bool | None] = {}  # of every turn asked for, in order; None if it is no real message
 
     def showable(ids: Sequence[str]) -> Collection[str]:
-        found_ids.update(dict.fromkeys(ids))
-        return _real_messages(tx, request, ids, since)
+        unknown = [id_ for id_ in ids if id_ not in is_in_context]
+        is_in_context.update(dict.fromkeys(unknown))
+        is_in_context.update(_real_messages(tx, request, unknown, since) if unknown else {})
+        return {id_ for id_ in ids if is_in_context[id_] is False}
 
     ranking = search_turns(
         parts, tx, replace(question, limit=MAX_TURNS), TurnFilter(permitted_ids=showable, permits=_says_something)
     )
-    in_context = _in_context(parts, tx, request, list(found_ids), since)
+    in_context = _in_context(parts, tx, request, [id_ for id_, here in is_in_context.items() if here])
     found = [(hit, hit.item) for hit in ranking.hits if isinstance(hit.item, Turn)]
     others = showable([id_ for id_ in cited if id_ not in {turn.id for _, turn in found}])
     found += [(replace(cited[turn.id], item=turn), turn) for turn in parts.turns(tx).get(sorted(others))]
@@ -423,8 +425,8 @@ def last_words(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequen
 
     Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
     """
-    allowed = _real_messages(tx, request, ids, compacted(tx, request))
-    turns = [turn for turn in parts.turns(tx).get(ids) if turn.id in allowed]
+    is_in_context = _real_messages(tx, request, ids, compacted(tx, request))
+    turns = [turn for turn in parts.turns(tx).get(ids) if is_in_context.get(turn.id) is False]
     prompts = [index for index, turn in enumerate(turns) if turn.role == "user"]
     if not prompts:
         return []
@@ -439,27 +441,20 @@ def last_words(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequen
     return [] if has_ended or outdated or of_other_agent else last
 
 
-def _real_messages(
-    tx: Tx, request: ContextRequest, ids: Sequence[str], since: str, *, in_context: bool = False
-) -> set[str]:
-    """The ids of real prompts and replies outside the session's current context; with `in_context`, those in it.
+def _real_messages(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str) -> dict[str, bool]:
+    """By id of the real prompts and replies among these turns: whether it is in the session's current context.
 
     Args:
         since: when the session's context was last compacted (`compacted`).
     """
-    parameters = {
-        "host": request.host, "session_id": request.session, "since": since, "here": in_context,
-        "user_id": request.user,
-    }  # fmt: skip
-    return {row["id"] for row in tx.all("turns.showable", {"ids": json.dumps(list(ids)), **parameters})}
+    parameters = {"host": request.host, "session_id": request.session, "since": since, "user_id": request.user}
+    rows = tx.all("turns.showable", {"ids": json.dumps(list(ids)), **parameters})
+    return {row["id"]: bool(row["in_context"]) for row in rows}
 
 
-def _in_context(
-    parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequence[str], since: str
-) -> tuple[Turn, ...]:
-    """The first of these turns that are in the agent's context, except the prompt itself."""
-    ids_in_context = _real_messages(tx, request, ids, since, in_context=True)
-    turns = parts.turns(tx).get([id_ for id_ in ids if id_ in ids_in_context][: _MAX_SESSION_TURNS + 1])
+def _in_context(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequence[str]) -> tuple[Turn, ...]:
+    """The first of these turns, which are in the agent's context, except the prompt itself."""
+    turns = parts.turns(tx).get(ids[: _MAX_SESSION_TURNS + 1])
     return tuple(turn for turn in turns if turn.text.strip() != request.prompt.strip())[:_MAX_SESSION_TURNS]
 
 

@@ -420,7 +420,8 @@ found looked added created updated removed fixed changed replaced renamed migrat
 settled maintient gere utilise casse bloque prefere prend ecoute tourne reste devient semble arrive choisi decide
 retenu passe deplace bascule corrige ajoute cree supprime embarquee aider corriger ajouter creer verifie verifier
 slow fast faster slower behind ahead lags disagree huge someone somebody appelle plutot rather instead prefiero usa
-funciona rompe decidido elegido attaque attaquer
+funciona rompe decidido elegido attaque attaquer quel quelle quels quelles lequel laquelle lesquels lesquelles combien
+pourquoi comment cual cuales cuanto cuanta cuantos cuantas hier demain ayer manana hoy yesterday tomorrow tonight
 """
 _NOT_SUBJECT_WORDS: Final = frozenset(_NO_SUBJECT_WORDS.split())
 #: From this fitness on, an imperative verb is also a noun: "export", "import".
@@ -570,6 +571,11 @@ def _is_content(plain: str) -> bool:
 @lru_cache(maxsize=8192)
 def _is_not_a_subject(plain: str) -> bool:
     return plain in _NOT_SUBJECT_WORDS or (subject_score(plain) < _MIN_NOUN_FITNESS and reading.is_imperative(plain))
+
+
+def is_subject(word: str) -> bool:
+    """Return whether a word can be a concept by itself."""
+    return _is_content(fold(word)) and _may_be_concept([word])
 
 
 def _may_be_concept(surface: Sequence[str]) -> bool:

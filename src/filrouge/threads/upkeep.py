@@ -7,6 +7,7 @@ turns calls these functions in the same transaction, so a thread never describes
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,11 +37,13 @@ from filrouge.extraction.models import (
     read_items,
     with_lists,
 )
+from filrouge.extraction.statement_model import subject_score
 from filrouge.extraction.summaries import (
     GENERIC_TOPICS,
     MAX_TITLE_CHARS,
     clean_topics,
     concepts,
+    is_subject,
     speaker_of,
     title_of,
     without_label,
@@ -66,9 +69,22 @@ def extract_topics(turn: Turn) -> tuple[str, ...]:
 MAX_SUMMARY_CHARS: Final = 200
 #: Sizes (number of prompts) at which the name of a thread is reviewed.
 RENAME_SIZES: Final = (1, 3, 6, 12, 24, 48, 96)
-#: Number of main topics, one of which a title must name; and maximum number of words in a title.
+#: Number of main topics, one of which a title must name; and numbers of words in a title.
 _MAIN_TOPICS: Final = 3
-_MAX_TITLE_WORDS: Final = 7
+_MIN_TITLE_WORDS, _MAX_TITLE_WORDS = 4, 7
+#: Words of a sentence that says or asks something, rather than names it.
+_SPEAKING_WORDS: Final = frozenset(
+    "i i'm i've i'd me my we we're us you it's that's this there there's they he she is are was were be been do does"
+    " did don't have has had can could should will would might let let's where why how je j'ai j'avais mes nous tu"
+    " vous il elle ils elles c'est c'etait ca est sont etait ont avait avez fait fais va vais faut peut pourquoi"
+    " comment quand oublie yo mi mis nos se es era esta estan hay hemos tengo tenemos tiene hace haz vamos voy puede"
+    " como cuando donde cuanto".split()
+)
+#: What joins the words of a name: "rate of the limiter", "mails de relance".
+_JOINT: Final = r"\s+(?:of(?: the)?|de(?: la| los| las)?|des|du|del)\s+|\s+(?:de l|d)['’]"
+#: A last word with a lower score is left out of a title (`extraction.statement_model.subject_score`).
+_WEAK_END_SCORE: Final = -0.5
+_NAME_WORD: Final = r"[^\W\d_][\w-]+"
 _MAX_PROMPTS_SHOWN, _MAX_PROMPT_CHARS, _MAX_OTHER_TITLES, _MAX_NAME_TOKENS = 12, 300, 20, 300
 
 
@@ -142,34 +158,62 @@ def _qualified_titles(title: str, topics: Sequence[str], opened: datetime) -> It
 
 
 def _can_be_title(title: str, topics: Sequence[str]) -> bool:
-    """Return whether a subject can be a title: short, not a question, and about a main topic."""
+    """Return whether a subject can be a title: a short name, no sentence or question, and about a main topic."""
+    words = fold(title).split()
     return (
-        len(title.split()) <= _MAX_TITLE_WORDS
+        len(words) <= _MAX_TITLE_WORDS
+        and _SPEAKING_WORDS.isdisjoint(words)
+        and words[:1] != ["on"]  # in English it joins the words of a name
         and _shares_word(title, topics[:_MAIN_TOPICS])
         and not reading.QUESTION.search(fold(title))
     )
 
 
 def _title_from_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
-    """Build a title from the main topics, as many as fit: `Rate limiter: Redis, counters`."""
+    """Build a title from the main topics, as many as it needs: `Rate limiter: Redis`, `Mails de relance`."""
     chosen: list[str] = []
     for topic in topics[:_MAIN_TOPICS]:
+        phrase = _whole_name(_without_weak_end(topic), prompts)
+        alike = [index for index, other in enumerate(chosen) if _shares_word(phrase, [other])]
+        longer = [*chosen, phrase]
+        if alike:  # "variables d'environnement" says what "env" does
+            longer = [phrase if index == alike[0] else other for index, other in enumerate(chosen)]
         if (
-            len(" ".join([*chosen, topic]).split()) <= _MAX_TITLE_WORDS
-            and len(", ".join([*chosen, topic])) < MAX_TITLE_CHARS
+            (" " not in chosen[alike[0]] if alike else not _names_enough(chosen))
+            and len(" ".join(longer).split()) <= _MAX_TITLE_WORDS
+            and len(", ".join(longer)) < MAX_TITLE_CHARS
         ):
-            chosen.append(_as_written(topic, prompts))
+            chosen = longer
     first, *others = chosen or [""]
     return f"{first[:1].upper()}{first[1:]}{': ' if others else ''}{', '.join(others)}"
 
 
-def _as_written(topic: str, prompts: Sequence[Turn]) -> str:
-    """Return a topic with the capitalisation of its first occurrence."""
+def _names_enough(phrases: Sequence[str]) -> bool:
+    return len(" ".join(phrases).split()) >= _MIN_TITLE_WORDS or any(len(phrase.split()) > 2 for phrase in phrases)
+
+
+def _without_weak_end(topic: str) -> str:
+    """Return a topic without a last word that is hardly ever a name: `environnement lit` becomes `environnement`."""
+    *words, last = topic.split()
+    return " ".join(words) if words and subject_score(last) < _WEAK_END_SCORE else topic
+
+
+def _whole_name(topic: str, prompts: Sequence[Turn]) -> str:
+    """Return a topic as it is written first, with the words that a preposition joins to it in most places."""
+    written, found = list[str](), Counter[str]()
     for turn in prompts:
-        start = fold(turn.text).find(fold(topic))
-        if start >= 0:
-            return turn.text[start : start + len(topic)]
-    return topic
+        plain = fold(turn.text)
+        if len(plain) != len(turn.text):
+            continue
+        for place in re.finditer(rf"\b{re.escape(fold(topic))}\b", plain):
+            written.append(turn.text[place.start() : place.end()])
+            before = re.search(rf"({_NAME_WORD})(?:{_JOINT})$", plain[: place.start()])
+            after = re.match(rf"(?:{_JOINT})({_NAME_WORD})", plain[place.end() :])
+            start = before.start() if before and is_subject(before[1]) else place.start()
+            end = place.end() + (after.end() if after and is_subject(after[1]) else 0)
+            found[turn.text[start:end]] += 1
+    longer = [name for name, _ in found.most_common() if len(name) > len(topic)]
+    return " ".join((longer or written or [topic])[0].split())
 
 
 def _shares_word(title: str, topics: Sequence[str]) -> bool:

@@ -267,11 +267,11 @@ SELECT turns.seq, turns.role,
     ORDER BY one.at, one.seq LIMIT :reach)) AS later
 FROM turns WHERE turns.id IN (SELECT value FROM json_each(:ids))
 -- name: turns.showable
--- Of these turns, real prompts and replies: those said in the session since a time (still in the agent's context), or,
--- with `here` = 0, the others.
-SELECT id FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
+-- Of these turns, real prompts and replies, and whether they were said in the session since a time (so that they are
+-- still in the agent's context).
+SELECT id, host = :host AND session_id = :session_id AND at >= :since AS in_context
+FROM turns WHERE id IN (SELECT value FROM json_each(:ids)) AND source IN ('prompt', 'reply')
   AND skipped IN ('', 'too short') AND user_id = :user_id
-  AND (host = :host AND session_id = :session_id AND at >= :since) = :here
 -- name: turns.told
 -- The columns used for ranking and filtering, in the order of the given numbers.
 SELECT seq, turns.id, host, session_id, user_id, project_id, agent, channel, role, text, trust, at
