@@ -32,7 +32,7 @@ import numpy as np
 from filrouge.core.protocols import Embedder, Vector, Vectors
 from filrouge.providers.embedders import create_embedder
 from filrouge.search.analyser import TextAnalyser
-from filrouge.search.ranking import fuse, normalise
+from filrouge.search.ranking import normalise
 
 ROOT: Final = Path(__file__).parents[1]
 SHORT_WORDS, LONG_WORDS, QUERY_WORDS = 20, 200, 9
@@ -175,8 +175,8 @@ def hybrid(lexical: BM25, vectors: Vectors, question: Vector, text: str, ids: Se
         ids[at]: float(words_[at]) for at in map(int, np.argsort(-words_)[:50]) if words_[at] > 0
     }
     by_meaning: dict[str, float] = {ids[at]: float(cosines[at]) for at in map(int, np.argsort(-cosines)[:50])}
-    fused = fuse(normalise(by_words), normalise(by_meaning), 0.5)
-    return sorted(fused, key=lambda id_: -fused[id_])[:10]
+    both = normalise(by_words), normalise(by_meaning)
+    return sorted({**both[0], **both[1]}, key=lambda id_: -sum(side.get(id_, 0.0) for side in both))[:10]
 
 
 def ndcg(ranked: Sequence[str], gold: set[str]) -> float:

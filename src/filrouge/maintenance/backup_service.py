@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from threading import Event as Flag
 from typing import Any, Final, cast, get_args
@@ -79,37 +78,6 @@ def back_up(
                 verified=verify(temporary, content.hash, full=kind != "before-migration"),
             )
             backup_files.publish(temporary, backup_files.path_of(home, manifest.name), manifest)
-    return manifest
-
-
-def replace_backup(path: str, new: str) -> Manifest | None:
-    """Replace the backup at `path` with a rewritten file, verify it and update its manifest.
-
-    Args:
-        new: the file, in the same directory, without a log, of the present schema.
-
-    Returns:
-        The new manifest; None if the backup had none.
-
-    Raises:
-        Corrupt: the new file is damaged; the backup is unchanged.
-        CannotWrite: the file cannot be put in its place.
-    """
-    manifest, content = backup_files.read_manifest(path), copies.content(new)
-    verified = (*_ALL_CHECKS[:1], *verify(new, None))
-    if manifest is None:
-        with backup_files.translate_oserror(path):
-            os.replace(new, path)
-        return None
-    manifest = replace(
-        manifest,
-        schema=content.schema,
-        bytes=os.path.getsize(new),
-        rows=content.rows,
-        hash=content.hash,
-        verified=verified,
-    )
-    backup_files.publish(new, path, manifest)
     return manifest
 
 

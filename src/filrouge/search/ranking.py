@@ -44,10 +44,7 @@ from filrouge.search.weights import (
     TURN_WEIGHTS,
 )
 
-# Score fusion: BM25, normalisation, convex and RRF mixing, diversity (MMR), and ranking recipes.
-
-# Convex fusion. Both score tables are min-max normalised to [0, 1] over the candidates of the query and mixed: `score =
-# (1 - alpha) x lexical + alpha x vector`. A candidate missing from one table counts 0 there.
+# Scores: normalisation, BM25, mixing by rank (RRF), diversity (MMR), and ranking recipes.
 
 
 def normalise(scores: Mapping[str, float]) -> dict[str, float]:
@@ -58,17 +55,6 @@ def normalise(scores: Mapping[str, float]) -> dict[str, float]:
     if high == low:
         return dict.fromkeys(scores, 1.0)
     return {key: (value - low) / (high - low) for key, value in scores.items()}
-
-
-def fuse(lexical: Mapping[str, float], vector: Mapping[str, float], alpha: float = 0.5) -> dict[str, float]:
-    """Mix two normalised score tables.
-
-    Args:
-        alpha: 0 = lexical only, 1 = vector only.
-    """
-    if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"alpha must lie in [0, 1], not {alpha}")
-    return {key: (1 - alpha) * lexical.get(key, 0.0) + alpha * vector.get(key, 0.0) for key in {**lexical, **vector}}
 
 
 # BM25 over rows with known token counts, with free k1 and b or with the values of the full-text backends.

@@ -22,7 +22,7 @@ from filrouge.core.errors import Busy, CannotWrite, Corrupt, NotFound, StoreErro
 from filrouge.core.paths import BRIEFS, DATABASE, WORD_INDEXES
 from filrouge.core.settings import check
 from filrouge.maintenance import backup_files, backup_service, copies, health
-from filrouge.maintenance.backup_service import back_up, replace_backup
+from filrouge.maintenance.backup_service import back_up
 from filrouge.maintenance.restore import restore
 from filrouge.memories.changes import remember
 from filrouge.runtime import wiring
@@ -387,22 +387,3 @@ def test_a_backup_is_written_elsewhere_with_its_manifest(home: str, tmp_path: Pa
     backup_files.copy_out(home, made.name, target)
     assert backup_files.read_manifest(target) == made
     assert restore(str(tmp_path / "new"), target, SystemClock()).verified[0] == "equal"
-
-
-def test_a_backup_that_was_rewritten_is_proven_anew_and_restores(home: str, tmp_path: Path) -> None:
-    made = back_up(home, "hand", NOW)
-    path = backup_files.path_of(home, made.name)
-    new = f"{path}.rewriting"
-    copies.copy(path, new)
-    add(new, "something was taken out")
-    copies.merge_log(new)
-    again = replace_backup(path, new)
-    assert again is not None
-    assert again.hash != made.hash
-    assert backup_files.list_backups(home) == [again]
-    assert restore(str(tmp_path / "new"), path, SystemClock()).verified[0] == "equal"
-    copies.copy(path, new)
-    flip_words(new, SECRET.encode())
-    with pytest.raises(Corrupt):
-        replace_backup(path, new)
-    assert backup_files.list_backups(home) == [again]

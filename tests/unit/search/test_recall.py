@@ -17,7 +17,6 @@ from filrouge.search.ranking import (
     RetrievedMemory,
     WeightedQuestion,
     coverage,
-    fuse,
     is_topic_word,
     known_probability,
     normalise,
@@ -31,7 +30,6 @@ from filrouge.testing import ManualClock
 
 UNIT = st.floats(0, 1)
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e6, 1e6), max_size=6)
-UNITS = st.dictionaries(st.sampled_from("abcdef"), UNIT, max_size=6)
 NOW = ManualClock().now()
 
 
@@ -62,35 +60,6 @@ def test_normalised_scores_keep_their_order_between_nought_and_one(scores: dict[
     assert not scores or max(found.values()) == 1.0
     assert len(set(scores.values())) < 2 or min(found.values()) == 0.0
     assert all(found[a] <= found[b] for a in scores for b in scores if scores[a] < scores[b])
-
-
-@given(UNITS, UNITS, UNIT)
-def test_fused_scores_lie_between_the_two(lexical: dict[str, float], vector: dict[str, float], alpha: float) -> None:
-    found = fuse(lexical, vector, alpha)
-    assert found.keys() == lexical.keys() | vector.keys()
-    for key, score in found.items():
-        both = lexical.get(key, 0.0), vector.get(key, 0.0)
-        assert min(both) - 1e-9 <= score <= max(both) + 1e-9
-
-
-@given(UNITS, UNITS)
-def test_at_its_ends_alpha_hears_one_side_alone(lexical: dict[str, float], vector: dict[str, float]) -> None:
-    keys = lexical.keys() | vector.keys()
-    assert fuse(lexical, vector, 0.0) == {key: lexical.get(key, 0.0) for key in keys}
-    assert fuse(lexical, vector, 1.0) == {key: vector.get(key, 0.0) for key in keys}
-
-
-@given(UNIT, UNIT, UNIT, UNIT)
-def test_a_better_score_never_lowers_the_fused_one(low: float, high: float, other: float, alpha: float) -> None:
-    low, high = sorted((low, high))
-    assert fuse({"a": low}, {"a": other}, alpha)["a"] <= fuse({"a": high}, {"a": other}, alpha)["a"] + 1e-12
-    assert fuse({"a": other}, {"a": low}, alpha)["a"] <= fuse({"a": other}, {"a": high}, alpha)["a"] + 1e-12
-
-
-@pytest.mark.parametrize("alpha", [-0.01, 1.01, float("nan")])
-def test_an_alpha_out_of_bounds_is_refused(alpha: float) -> None:
-    with pytest.raises(ValueError, match="alpha must lie in"):
-        fuse({}, {}, alpha)
 
 
 @st.composite

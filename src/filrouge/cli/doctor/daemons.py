@@ -50,7 +50,7 @@ from filrouge.core.paths import (
     load_secret,
     socket_path,
 )
-from filrouge.core.settings import allowed_in_project_file, from_environment, resolve
+from filrouge.core.settings import Settings, allowed_in_project_file, from_environment
 from filrouge.core.settings import check as check_values
 from filrouge.daemon import client
 from filrouge.daemon.process import LOG_BYTES, ensure_running, home_lock, last_lines, parse_lines
@@ -126,8 +126,9 @@ def _stored(scene: Scene) -> CheckResult:
     stored = scene.stored()
     if not stored:
         return ok("no settings are stored yet")
+    known = {key: value for key, value in stored.items() if key in Settings.model_fields}
     try:
-        resolve(stored, home="", environ={})
+        check_values(known, where="stored")
     except BadConfig as error:
         return fail(error.message, "Set it again: `filrouge settings NAME VALUE`.")
     return ok("all are valid")

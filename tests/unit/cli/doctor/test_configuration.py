@@ -53,6 +53,14 @@ def test_a_stored_setting_that_fits_no_more_is_named(patient: Patient) -> None:
     saw(patient.finding("Stored settings"), "fail", "Setting 'mode' (stored)", "filrouge settings NAME VALUE")
 
 
+def test_a_file_of_another_program_in_this_folder_is_not_read(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(patient.project / CONFIG, 'baseURL = "https://example.org"\n')
+    monkeypatch.chdir(patient.project)
+    assert patient.finding("Stored settings").state == "ok"
+
+
 def test_a_variable_that_is_no_setting_is_named_with_the_nearest(patient: Patient) -> None:
     patient.environ["FILROUGE_EXTRACT_PROVDER"] = "ollama"
     saw(patient.finding("Environment"), "warn", "FILROUGE_EXTRACT_PROVDER", "FILROUGE_EXTRACT_PROVIDER?")
