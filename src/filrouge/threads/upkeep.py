@@ -7,7 +7,6 @@ turns calls these functions in the same transaction, so a thread never describes
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
+from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadConfig, BadInput, ModelUnavailable
 from filrouge.core.protocols import Prompts, Tx
 from filrouge.core.settings import Settings
@@ -85,6 +85,10 @@ _JOINT: Final = r"\s+(?:of(?: the)?|de(?: la| los| las)?|des|du|del)\s+|\s+(?:de
 #: A last word with a lower score is left out of a title (`extraction.statement_model.subject_score`).
 _WEAK_END_SCORE: Final = -0.5
 _NAME_WORD: Final = r"[^\W\d_][\w-]+"
+_JOINED_BEFORE: Final = re.compile(rf"({_NAME_WORD})(?:{_JOINT})$")
+_JOINED_AFTER: Final = re.compile(rf"(?:{_JOINT})({_NAME_WORD})")
+#: Characters of a prompt in which its names are looked for.
+_MAX_NAMED_CHARS: Final = 4000
 _MAX_PROMPTS_SHOWN, _MAX_PROMPT_CHARS, _MAX_OTHER_TITLES, _MAX_NAME_TOKENS = 12, 300, 20, 300
 
 
@@ -202,16 +206,17 @@ def _whole_name(topic: str, prompts: Sequence[Turn]) -> str:
     """Return a topic as it is written first, with the words that a preposition joins to it in most places."""
     written, found = list[str](), Counter[str]()
     for turn in prompts:
-        plain = fold(turn.text)
-        if len(plain) != len(turn.text):
+        text = turn.text[:_MAX_NAMED_CHARS]
+        plain = fold(text)
+        if len(plain) != len(text):
             continue
         for place in re.finditer(rf"\b{re.escape(fold(topic))}\b", plain):
-            written.append(turn.text[place.start() : place.end()])
-            before = re.search(rf"({_NAME_WORD})(?:{_JOINT})$", plain[: place.start()])
-            after = re.match(rf"(?:{_JOINT})({_NAME_WORD})", plain[place.end() :])
-            start = before.start() if before and is_subject(before[1]) else place.start()
-            end = place.end() + (after.end() if after and is_subject(after[1]) else 0)
-            found[turn.text[start:end]] += 1
+            written.append(text[place.start() : place.end()])
+            before = _JOINED_BEFORE.search(plain[max(0, place.start() - MAX_TITLE_CHARS) : place.start()])
+            after = _JOINED_AFTER.match(plain[place.end() : place.end() + MAX_TITLE_CHARS])
+            start = place.start() - (len(before[0]) if before and is_subject(before[1]) else 0)
+            end = place.end() + (len(after[0]) if after and is_subject(after[1]) else 0)
+            found[text[start:end]] += 1
     longer = [name for name, _ in found.most_common() if len(name) > len(topic)]
     return " ".join((longer or written or [topic])[0].split())
 
