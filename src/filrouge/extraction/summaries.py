@@ -100,6 +100,8 @@ def sentences_with_speaker(turns: Sequence[Turn]) -> list[SpokenSentence]:
 
 
 MAX_TITLE_CHARS: Final = 64
+#: Characters at the beginning of a prompt in which a title is looked for.
+MAX_TITLE_SOURCE_CHARS: Final = 4000
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)|<([a-z][\w-]*)\b[^>]*>.*?</\1>|https?://\S+", re.DOTALL)
 _MARKS: Final = re.compile(r"^\s*(?:[#>*+-]+|\d+[.)])\s+", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?;…])\s+|\s*\n+\s*|\s+[—–]\s+")
@@ -138,7 +140,7 @@ _EDGES: Final = " \t,.;:!?¿¡…-–—'\"“”«»()[]{}*_`>"
 
 def title_of(prompt: str) -> str:
     """Return the subject of a prompt in at most `MAX_TITLE_CHARS` characters, or an empty string if it has none."""
-    plain = _MARKS.sub("", _FENCED.sub(" ", prompt[:4000]))
+    plain = _MARKS.sub("", _FENCED.sub(" ", prompt[:MAX_TITLE_SOURCE_CHARS]))
     sentences = [
         rest
         for sentence in _SENTENCE.split(plain)

@@ -41,6 +41,7 @@ from filrouge.extraction.statement_model import subject_score
 from filrouge.extraction.summaries import (
     GENERIC_TOPICS,
     MAX_TITLE_CHARS,
+    MAX_TITLE_SOURCE_CHARS,
     clean_topics,
     concepts,
     is_subject,
@@ -87,8 +88,6 @@ _WEAK_END_SCORE: Final = -0.5
 _NAME_WORD: Final = r"[^\W\d_][\w-]+"
 _JOINED_BEFORE: Final = re.compile(rf"({_NAME_WORD})(?:{_JOINT})$")
 _JOINED_AFTER: Final = re.compile(rf"(?:{_JOINT})({_NAME_WORD})")
-#: Characters of a prompt in which its names are looked for.
-_MAX_NAMED_CHARS: Final = 4000
 _MAX_PROMPTS_SHOWN, _MAX_PROMPT_CHARS, _MAX_OTHER_TITLES, _MAX_NAME_TOKENS = 12, 300, 20, 300
 
 
@@ -178,15 +177,12 @@ def _title_from_topics(topics: Sequence[str], prompts: Sequence[Turn]) -> str:
     chosen: list[str] = []
     for topic in topics[:_MAIN_TOPICS]:
         phrase = _whole_name(_without_weak_end(topic), prompts)
-        alike = [index for index, other in enumerate(chosen) if _shares_word(phrase, [other])]
-        longer = [*chosen, phrase]
-        if alike:  # "variables d'environnement" says what "env" does
-            longer = [phrase if index == alike[0] else other for index, other in enumerate(chosen)]
-        if (
-            (" " not in chosen[alike[0]] if alike else not _names_enough(chosen))
-            and len(" ".join(longer).split()) <= _MAX_TITLE_WORDS
-            and len(", ".join(longer)) < MAX_TITLE_CHARS
-        ):
+        alike = next((other for other in chosen if _shares_word(phrase, [other])), "")
+        if " " in alike or (not alike and _names_enough(chosen)):
+            continue
+        # "variables d'environnement" says what "env" does
+        longer = [phrase if other == alike else other for other in chosen] if alike else [*chosen, phrase]
+        if len(" ".join(longer).split()) <= _MAX_TITLE_WORDS and len(", ".join(longer)) < MAX_TITLE_CHARS:
             chosen = longer
     first, *others = chosen or [""]
     return f"{first[:1].upper()}{first[1:]}{': ' if others else ''}{', '.join(others)}"
@@ -206,10 +202,8 @@ def _whole_name(topic: str, prompts: Sequence[Turn]) -> str:
     """Return a topic as it is written first, with the words that a preposition joins to it in most places."""
     written, found = list[str](), Counter[str]()
     for turn in prompts:
-        text = turn.text[:_MAX_NAMED_CHARS]
-        plain = fold(text)
-        if len(plain) != len(text):
-            continue
+        text = turn.text[:MAX_TITLE_SOURCE_CHARS]
+        plain = fold(text)  # of the same length
         for place in re.finditer(rf"\b{re.escape(fold(topic))}\b", plain):
             written.append(text[place.start() : place.end()])
             before = _JOINED_BEFORE.search(plain[max(0, place.start() - MAX_TITLE_CHARS) : place.start()])

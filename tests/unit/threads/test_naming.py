@@ -81,7 +81,7 @@ def test_the_subjects_of_a_prompt_are_cleaned_topics() -> None:
 def test_a_title_is_the_subject_without_greeting_and_courtesy() -> None:
     title = name_by_rules(turns(*BREAD), ()).title
 
-    assert "sourdough starter" in title.lower()
+    assert title.startswith("Sourdough starter")
     assert not title.lower().startswith(("hi", "can you"))
 
 
