@@ -1,7 +1,7 @@
 """Where the daemon's processor time goes: for a prompt that gets its memories, and for a turn that is taken in.
 
-A daemon with a home of its own is told a project of labelled talk through the hook of Claude Code, and then asked the
-same prompts again. A thread inside it looks at all others every few milliseconds and weighs each stack by the
+A daemon with a home of its own is told the first half of two projects of labelled talk through the hook of Claude Code,
+and then given the prompts of the second half, each in a session of its own. A thread inside it looks at all others every few milliseconds and weighs each stack by the
 processor time that its thread used since the last look, so threads that wait count nothing. The threads of the worker
 and the writer belong to turns, embedding to whoever is served at the time, and the rest to prompts.
 
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent
-PROJECT: Final = ROOT / "data" / "talk" / "validation" / "a-en-08.json"
+PROJECTS: Final = [ROOT / "data" / "talk" / "validation" / f"{name}.json" for name in ("a-en-08", "c-fr-06")]
 PERIOD_SECONDS: Final = 0.004
 #: All work is done when so many seconds used less processor time than this.
 IDLE_SECONDS, IDLE_SECONDS_OF_PROCESSOR = 6, 0.18
@@ -141,7 +141,10 @@ class Told:
 
 def measure(python: str) -> tuple[Seen, Seen]:
     """What prompts and turns cost the daemon of a checkout, whose interpreter this is."""
-    talk = [turn for session in json.loads(PROJECT.read_text("utf-8"))["sessions"] for turn in session["turns"]]
+    projects = [json.loads(path.read_text("utf-8")) for path in PROJECTS]
+    talks = [[turn for session in project["sessions"] for turn in session["turns"]] for project in projects]
+    told = [turn for talk in talks for turn in talk[: len(talk) // 2]]
+    prompts = [turn["user"] for talk in talks for turn in talk[len(talk) // 2 :]]
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.path.join(scratch, "work")
         os.mkdir(folder)
@@ -154,15 +157,14 @@ def measure(python: str) -> tuple[Seen, Seen]:
         stacks = Path(scratch) / "stacks"
         running = subprocess.Popen([python, __file__, "--daemon", str(stacks)], env=environ, cwd=scratch)
         try:
-            told = Told(python=python, environ=environ, stacks=stacks, folder=folder)
-            return tell(told, talk)
+            return tell(Told(python=python, environ=environ, stacks=stacks, folder=folder), told, prompts)
         finally:
             running.terminate()
             running.wait(60)
 
 
-def tell(told: Told, talk: Sequence[dict[str, Any]]) -> tuple[Seen, Seen]:
-    """Tell a daemon the beginning of a project, then ask the same prompts in new sessions."""
+def tell(told: Told, talk: Sequence[dict[str, Any]], prompts: Sequence[str]) -> tuple[Seen, Seen]:
+    """Tell a daemon some turns, then give it prompts, each in a new session."""
     deadline = time.time() + PATIENCE_SECONDS
     while not told.stacks.exists() or "filrouge" not in subprocess.run(
         [os.path.join(os.path.dirname(told.python), "filrouge"), "daemon", "status"],
@@ -172,28 +174,28 @@ def tell(told: Told, talk: Sequence[dict[str, Any]]) -> tuple[Seen, Seen]:
             raise SystemExit("the daemon does not start")
         time.sleep(0.5)
     warm = str(uuid.uuid4())
-    for turn in talk[-WARM_UP:]:  # loads the model, and what is read or embedded once
-        told.hook("UserPromptSubmit", warm, prompt=turn["user"])
+    for prompt in prompts[-WARM_UP:]:  # loads the model, and what is read or embedded once
+        told.hook("UserPromptSubmit", warm, prompt=prompt)
+    prompts = prompts[:-WARM_UP]
     begin = told.settle()
-    talk = talk[:-WARM_UP]
     for number in range(0, len(talk), 10):
         session = str(uuid.uuid4())
         for turn in talk[number : number + 10]:
             told.hook("UserPromptSubmit", session, prompt=turn["user"])
             told.hook("Stop", session, last_assistant_message=turn.get("assistant", ""))
     middle = told.settle()
-    for turn in talk:
-        told.hook("UserPromptSubmit", str(uuid.uuid4()), prompt=f"{turn['user']} ?")
+    for prompt in prompts:
+        told.hook("UserPromptSubmit", str(uuid.uuid4()), prompt=prompt)
         time.sleep(0.3)  # its own turn is taken in beside it otherwise
     end = told.settle()
-    turns, prompts = Seen(count=len(talk)), Seen(count=len(talk))
+    turns, asked = Seen(count=len(talk)), Seen(count=len(prompts))
     for second, spent, stack in told.read(begin, end):
         kind = of_turns(stack)
         if second < middle and kind:
             turns.stacks[stack] += spent
         if second >= middle and not kind:
-            prompts.stacks[stack] += spent
-    return prompts, turns
+            asked.stacks[stack] += spent
+    return asked, turns
 
 
 def of_turns(stack: Stack) -> bool:

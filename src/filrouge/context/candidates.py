@@ -40,7 +40,7 @@ from filrouge.search.ranking import (
 )
 from filrouge.search.repository import Row, turns_with_neighbours
 from filrouge.search.retrievers import MAX_QUERY_CHARACTERS
-from filrouge.search.service import Question, TurnFilter, recall, search_turns
+from filrouge.search.service import Question, TurnFilter, recall, search_turns, turns_with_words
 
 # Passages: selects from ranked turns and memories the few lines most likely to answer the prompt.
 #
@@ -345,13 +345,12 @@ def turn_candidates(
             find it, because it represents its memory.
         min_probability: turns below this probability are refused.
     """
-    since = compacted(tx, request)
     is_in_context: dict[str, bool | None] = {}  # of every turn asked for, in order; None if it is no real message
 
     def showable(ids: Sequence[str]) -> Collection[str]:
         unknown = [id_ for id_ in ids if id_ not in is_in_context]
         is_in_context.update(dict.fromkeys(unknown))
-        is_in_context.update(_real_messages(tx, request, unknown, since) if unknown else {})
+        is_in_context.update(_real_messages(tx, request, unknown) if unknown else {})
         return {id_ for id_ in ids if is_in_context[id_] is False}
 
     ranking = search_turns(
@@ -414,18 +413,12 @@ def turn_candidates(
     return RankedTurns(turns=tuple(turns), in_context=in_context, known=ranking.known, notices=ranking.notices)
 
 
-def compacted(tx: Tx, request: ContextRequest) -> str:
-    """When the session's context was last compacted, as stored text; empty if never."""
-    row = tx.one("events.compacted", {"host": request.host, "session_id": request.session})
-    return (row or {}).get("at") or ""
-
-
 def last_words(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequence[str]) -> list[Turn]:
     """The last prompt among these turns (oldest first) and its reply, as far as they may be shown.
 
     Empty if one of them says something no longer valid, or belongs to another agent while agents are isolated.
     """
-    is_in_context = _real_messages(tx, request, ids, compacted(tx, request))
+    is_in_context = _real_messages(tx, request, ids)
     turns = [turn for turn in parts.turns(tx).get(ids) if is_in_context.get(turn.id) is False]
     prompts = [index for index, turn in enumerate(turns) if turn.role == "user"]
     if not prompts:
@@ -441,13 +434,11 @@ def last_words(parts: StoreContext, tx: Tx, request: ContextRequest, ids: Sequen
     return [] if has_ended or outdated or of_other_agent else last
 
 
-def _real_messages(tx: Tx, request: ContextRequest, ids: Sequence[str], since: str) -> dict[str, bool]:
-    """By id of the real prompts and replies among these turns: whether it is in the session's current context.
-
-    Args:
-        since: when the session's context was last compacted (`compacted`).
-    """
-    parameters = {"host": request.host, "session_id": request.session, "since": since, "user_id": request.user}
+def _real_messages(tx: Tx, request: ContextRequest, ids: Sequence[str]) -> dict[str, bool]:
+    """By id of the real prompts and replies among these turns: whether it is in the session's current context."""
+    parameters = {
+        "host": request.host, "session_id": request.session, "since": request.compacted, "user_id": request.user,
+    }  # fmt: skip
     rows = tx.all("turns.showable", {"ids": json.dumps(list(ids)), **parameters})
     return {row["id"]: bool(row["in_context"]) for row in rows}
 
@@ -606,6 +597,10 @@ SHARE_OF_THRESHOLD: Final = 0.1
 #: probability on, or if it contains this share of the prompt's words: then the same was asked before.
 _MIN_AGENT_TURN: Final = 0.7
 _REPEAT_COVERAGE: Final = 0.6
+#: Turns are ranked only if one of the best by words names its speaker, or contains so many words of the prompt and the
+#: share above. Of the turns that ranking put before prompts of talk none was needed.
+_TURNS_LOOKED_AT: Final = 4
+_MIN_SHARED_WORDS: Final = 3
 #: Probability that such a turn helps, as a share of the probability that it contains what was asked.
 _TURN_DISCOUNT: Final = 0.6
 #: Share of the best memory's probability that others must reach; in a small store even the second best stands out.
@@ -642,7 +637,9 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
         else item_threshold
     )
     recalled = _relevant_memories(parts, tx, ranking, memory_threshold)
-    ranked_turns = turn_candidates(parts, tx, request, question, recalled.cited, min_probability=item_threshold)
+    ranked_turns = RankedTurns(turns=())
+    if not ranking.by_need or _may_turns_help(parts, tx, request, question):
+        ranked_turns = turn_candidates(parts, tx, request, question, recalled.cited, min_probability=item_threshold)
     if ranking.by_need:
         turns = tuple(_apply_need_rules(turn, max(threshold, _MIN_AGENT_TURN)) for turn in ranked_turns.turns)
         ranked_turns = replace(ranked_turns, turns=turns)
@@ -680,6 +677,15 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
         *candidates.refused_candidates(chosen.omissions),
         *map(_said_in_session, ranked_turns.in_context),
     ]
+
+
+def _may_turns_help(parts: Parts, tx: Tx, request: ContextRequest, question: Question) -> bool:
+    """True if the words of the prompt lead to a chat between people, or were probably asked before."""
+    words, turns = turns_with_words(parts, tx, question, _TURNS_LOOKED_AT)
+    enough = max(_MIN_SHARED_WORDS, _REPEAT_COVERAGE * words)
+    return any(
+        speaker_of(turn.text) or (shared >= enough and turn.scope.session != request.session) for turn, shared in turns
+    )
 
 
 def _question(request: ContextRequest) -> Question:

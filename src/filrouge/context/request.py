@@ -27,6 +27,7 @@ class ContextRequest:
         occasion: `start` when a session starts, `prompt` when a prompt was entered.
         opening: for a start: startup, resume, clear, compact or fork; else empty.
         agent: if agents are isolated, the only agent whose memories may be shown; else None.
+        compacted: when the session's context was last compacted, as stored text; empty if never.
         folder: the names of the agent's working folder, as the hook sent them.
         prompt: cleaned; empty at a start.
         notices: what a source could not do (no vectors yet, ...); a source that offers less than usual adds a line.
@@ -44,6 +45,7 @@ class ContextRequest:
     settings: Settings
     language: Language
     now: datetime
+    compacted: str = ""
     folder: tuple[str, ...] = ()
     notices: list[str] = field(default_factory=list[str])
     offered: list[Candidate] = field(default_factory=list[Candidate])

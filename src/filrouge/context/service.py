@@ -26,7 +26,6 @@ from filrouge.context.block import (
     neutralise,
     shortened,
 )
-from filrouge.context.candidates import compacted
 from filrouge.context.log import Recalls
 from filrouge.context.models import Candidate
 from filrouge.context.request import ContextRequest
@@ -216,7 +215,7 @@ def _build_in_tx(
     if not settings.auto_retrieve_enabled:
         return ContextResult(request=None, block=Block())
     request = _request(parts, tx, event, project, settings)
-    if request.opening == "resume" and Recalls(tx).began(request.host, request.session, compacted(tx, request)):
+    if request.opening == "resume" and Recalls(tx).began(request.host, request.session, request.compacted):
         # The agent's context still has the block of the session's start.
         return ContextResult(request=request, block=Block())
     candidates = _refuse_doubted(tx, collect_candidates(parts, tx, request, _sources_for(request)))
@@ -254,8 +253,14 @@ def _request(parts: StoreContext, tx: Tx, event: Event, project: str, settings: 
         settings=settings,
         language=_language(parts, tx, event, project, prompt, settings),
         now=parts.clock.now(),
+        compacted=_compacted(tx, event),
         folder=event.project,
     )
+
+
+def _compacted(tx: Tx, event: Event) -> str:
+    row = tx.one("events.compacted", {"host": event.host, "session_id": event.session})
+    return (row or {}).get("at") or ""
 
 
 def _language(parts: StoreContext, tx: Tx, event: Event, project: str, prompt: str, settings: Settings) -> Language:

@@ -16,7 +16,7 @@ from typing import Final
 
 from filrouge.capture.models import TRUST_PROMPT
 from filrouge.context.block import MAX_NOTE, MAX_THREADS, shortened
-from filrouge.context.candidates import candidate_of, compacted, ended_memories, last_words, memories
+from filrouge.context.candidates import candidate_of, ended_memories, last_words, memories
 from filrouge.context.models import Candidate, Section
 from filrouge.context.request import ContextRequest, Source
 from filrouge.core.clock import Clock, Language
@@ -542,11 +542,13 @@ def picked_up_thread(parts: StoreContext, tx: Tx, request: ContextRequest) -> Se
     ]
     if not relevant or relevant[0].is_in_context:
         return in_session
-    best = replace(relevant[0], thread=current_thread(parts, tx, relevant[0].thread))
+    best = relevant[0]
+    if not best.is_lost and not is_resuming(request.prompt):
+        title = thread_line(best.thread, request, best.value, ended)
+        return [replace(title, refused=title.refused or _NOT_PICKED_UP), *in_session]
+    best = replace(best, thread=current_thread(parts, tx, best.thread))
     if not best.is_lost:
         title = thread_line(best.thread, request, best.value, ended)
-        if not is_resuming(request.prompt):
-            return [replace(title, refused=title.refused or _NOT_PICKED_UP), *in_session]
         return [title, *_state(parts, tx, request, best), *in_session]
     others = [related for related in relevant[1:] if not related.is_in_context][:_MAX_SURROUNDINGS]
     offered = [
@@ -599,7 +601,7 @@ def _relevant_threads(tx: Tx, request: ContextRequest) -> list[_RelevantThread]:
     """The threads relevant to the prompt, most relevant first."""
     store = Threads(tx)
     spoken = store.in_session(request.host, request.session, except_prompt=request.prompt)
-    since = compacted(tx, request)
+    since = request.compacted
     values = _thread_values(store, request.offered)
     last = next(iter(spoken), None)
     if last is not None and spoken[last] < since:

@@ -217,6 +217,9 @@ class CachingEmbedder:
 
     def __init__(self, embedder: Embedder, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._embedder = embedder
+        # Looked up once: `isinstance` reads every member of the protocol.
+        self._for_prompts = embedder if isinstance(embedder, PromptEmbedder) else None
+        self._for_parts = embedder if isinstance(embedder, PartEmbedder) else None
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
@@ -256,16 +259,16 @@ class CachingEmbedder:
     @property
     def no_need_vector(self) -> Vector | None:
         """The vector for "this prompt needs nothing"; None if the wrapped embedder has no model for need."""
-        return self._embedder.no_need_vector if isinstance(self._embedder, PromptEmbedder) else None
+        return self._for_prompts.no_need_vector if self._for_prompts else None
 
     def prompt_vectors(self, text: str) -> tuple[Vector, Vector] | None:
         """Return the vectors of a prompt as a question and of what it needs; None if there is no model for need."""
-        if not isinstance(self._embedder, PromptEmbedder):
+        if self._for_prompts is None:
             return None
         keys = [_digest("query", text), _digest("need", text)]
         cached, generation = self._look_up(keys)
         if len(cached) < len(keys):
-            vectors = self._embedder.prompt_vectors(text)
+            vectors = self._for_prompts.prompt_vectors(text)
             if vectors is None:
                 return None
             cached = dict(zip(keys, vectors, strict=True))
@@ -276,11 +279,11 @@ class CachingEmbedder:
     @property
     def need_revision(self) -> str:
         """The revision of the model behind `need_vectors`; empty if the wrapped embedder has no model for need."""
-        return self._embedder.need_revision if isinstance(self._embedder, PromptEmbedder) else ""
+        return self._for_prompts.need_revision if self._for_prompts else ""
 
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
         """Return the need vectors of statements; they are not cached, because the store keeps them."""
-        return self._embedder.need_vectors(statements) if isinstance(self._embedder, PromptEmbedder) else None
+        return self._for_prompts.need_vectors(statements) if self._for_prompts else None
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts; those not in the cache are sent to the model in one call, each once."""
@@ -297,10 +300,10 @@ class CachingEmbedder:
         self, texts: Sequence[str], parts: Sequence[Sequence[range]]
     ) -> tuple[Vectors, list[Vectors]] | None:
         """Return the vectors of texts, which are cached for `passages`, and of their parts, which are not cached."""
-        if not isinstance(self._embedder, PartEmbedder):
+        if self._for_parts is None:
             return None
         _, generation = self._look_up([])
-        found = self._embedder.passages_with_parts(texts, parts)
+        found = self._for_parts.passages_with_parts(texts, parts)
         if found is not None:
             keys = [_digest("passage", text) for text in texts]
             self._store(dict(zip(keys, found[0], strict=True)), generation)

@@ -212,6 +212,13 @@ class ReaderPool:
         self._opened: list[Database] = []
         self._pool = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="filrouge-reader")
         self._recall_pool = ThreadPoolExecutor(RECALL_THREADS, thread_name_prefix="filrouge-recall")
+        self._recalls = 0
+        self._lock = Lock()
+
+    @property
+    def is_recalling(self) -> bool:
+        """True while a long-running read runs or waits; somebody waits for it."""
+        return self._recalls > 0
 
     def submit(self, read: Callable[[Tx], T]) -> Future[T]:
         """Run `read` on the pool."""
@@ -219,7 +226,11 @@ class ReaderPool:
 
     def submit_recall(self, read: Callable[[Tx], T]) -> Future[T]:
         """Run a long-running `read` on the pool for long computations."""
-        return self._recall_pool.submit(self._run, read)
+        with self._lock:
+            self._recalls += 1
+        future = self._recall_pool.submit(self._run, read)
+        future.add_done_callback(self._end_recall)
+        return future
 
     def here(self, read: Callable[[Tx], T]) -> T:
         """Run `read` on the calling thread with that thread's connection."""
@@ -231,6 +242,10 @@ class ReaderPool:
         self._recall_pool.shutdown(wait=True)
         while self._opened:
             self._opened.pop().close()
+
+    def _end_recall(self, _: Future[Any]) -> None:
+        with self._lock:
+            self._recalls -= 1
 
     def _run(self, read: Callable[[Tx], T]) -> T:
         database = cast("Database | None", getattr(self._connections, "database", None))

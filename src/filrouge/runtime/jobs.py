@@ -412,7 +412,7 @@ class Worker(Background):
         """Run the next due jobs; False if there are none."""
         parts, max_together = self._parts, {kind: handler.max_together for kind, handler in self._handlers.items()}
         parts.idle.mark_busy(self._name)
-        self._yield_to_captures()
+        self._yield_to_agents()
         jobs = parts.writer.run_patient(
             lambda tx: Jobs(tx).lease(self._name, parts.clock.now(), max_together, self._lane)
         )
@@ -420,10 +420,12 @@ class Worker(Background):
             self._run_jobs(jobs)
         return bool(jobs)
 
-    def _yield_to_captures(self) -> None:
-        """Yield while events arrive: agents wait until their events are stored; nobody waits for the jobs."""
-        start = monotonic()
-        while (now := monotonic()) - self._parts.last_capture < _BURST_SECONDS and now - start < _MAX_YIELD_SECONDS:
+    def _yield_to_agents(self) -> None:
+        """Yield while events arrive or a context is built: agents wait for those; nobody waits for the jobs."""
+        parts, start = self._parts, monotonic()
+        while (now := monotonic()) - start < _MAX_YIELD_SECONDS and (
+            now - parts.last_capture < _BURST_SECONDS or parts.readers.is_recalling
+        ):
             self._stopping.wait(_BURST_SECONDS)
 
     def _run_jobs(self, jobs: Sequence[Job]) -> None:

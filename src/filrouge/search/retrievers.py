@@ -26,7 +26,7 @@ import numpy as np
 
 from filrouge.capture.models import Turn
 from filrouge.core.errors import BadInput, EmbedderUnavailable
-from filrouge.core.protocols import Analyser, PromptEmbedder, Tx, Vector, VectorIndex, Vectors, WordSnapshot
+from filrouge.core.protocols import Analyser, Tx, Vector, VectorIndex, Vectors, WordSnapshot
 from filrouge.core.rows import number_of
 from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import SUMS, Filters, Memory
@@ -138,7 +138,7 @@ def store_need_vector(tx: Tx, vectors: VectorSearch, statement: StatementInConte
 
 
 def _revision(vectors: VectorSearch) -> str:
-    return vectors.embedder.need_revision if isinstance(vectors.embedder, PromptEmbedder) else ""
+    return vectors.for_prompts.need_revision if vectors.for_prompts else ""
 
 
 def encode_needs(
@@ -154,9 +154,9 @@ def encode_needs(
 def _encode_needs(
     vectors: VectorSearch, statements: Sequence[StatementInContext]
 ) -> list[tuple[StatementInContext, Vector]]:
-    if not isinstance(vectors.embedder, PromptEmbedder) or not statements:
+    if vectors.for_prompts is None or not statements:
         return []
-    encoded = vectors.embedder.need_vectors([(statement.before, statement.text) for statement in statements])
+    encoded = vectors.for_prompts.need_vectors([(statement.before, statement.text) for statement in statements])
     return [] if encoded is None else list(zip(statements, encoded, strict=True))
 
 

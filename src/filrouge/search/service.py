@@ -88,13 +88,12 @@ def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
     uses_vectors = question.mode != "text"
     need = vectors.need(question.text) if question.by_need and uses_vectors else None
-    vector, notices = vectors.question(question.text) if uses_vectors else (None, ())
-    prompt_need = need if vector is not None else None
+    vector, notices = (need.question, ()) if need else vectors.question(question.text) if uses_vectors else (None, ())
     store = parts.memories(tx)
     retriever = retriever_for(parts, tx, "memory", _scope_of(question), question.filters, words.searched)
     lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
     cosines = retriever.by_meaning(vectors, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
-    nearest_need = retriever.by_meaning(vectors, prompt_need.vector, CANDIDATES_PER_RETRIEVER) if prompt_need else {}
+    nearest_need = retriever.by_meaning(vectors, need.vector, CANDIDATES_PER_RETRIEVER) if need else {}
     found = store.some(list({**lexical, **cosines, **nearest_need}))
     is_filtered = question.filters.narrow
     memories = {
@@ -105,12 +104,8 @@ def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
         and (not question.own_only or memory.scope.user == question.user)
     }
     weighted_question = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
-    stored = need_vectors(tx, vectors, memories.keys()) if prompt_need else {}
-    need_margins = (
-        {id_: float(vector @ prompt_need.vector) - prompt_need.nothing for id_, vector in stored.items()}
-        if prompt_need
-        else {}
-    )
+    stored = need_vectors(tx, vectors, memories.keys()) if need else {}
+    need_margins = {id_: float(vector @ need.vector) - need.nothing for id_, vector in stored.items()} if need else {}
     candidates = _candidates(vectors.space, memories, store.tokens(list(memories)), lexical, cosines, need_margins)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(
@@ -182,6 +177,15 @@ def search_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilt
     with parts.metrics.search() as found:
         found.append(_rank_turns(parts, tx, question, turn_filter))
     return found[0]
+
+
+def turns_with_words(parts: Parts, tx: Tx, question: Question, limit: int) -> tuple[int, list[tuple[Turn, int]]]:
+    """Return how many words a question has, and the best turns by words alone with how many of these each contains."""
+    words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
+    retriever = retriever_for(parts, tx, "turn", _scope_of(question), question.filters, words.own_words)
+    turns = parts.turns(tx).get(list(retriever.by_words(limit)))
+    counted = WeightedQuestion(words.meant, {}, 0)
+    return len(counted), [(turn, len(counted.matched(_tokens(parts.analyser, turn)))) for turn in turns]
 
 
 def _rank_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilter | None) -> Ranking:

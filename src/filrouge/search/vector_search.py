@@ -46,10 +46,12 @@ class Need:
     """What a prompt needs, as predicted by the embedder.
 
     Attributes:
+        question: the vector of the prompt as a question.
         vector: compared with the need vectors of memories.
         nothing: its cosine with the vector that stands for "needs nothing"; a memory with a larger cosine is needed.
     """
 
+    question: Vector
     vector: Vector
     nothing: float
 
@@ -62,6 +64,7 @@ class VectorSearch:
         name: the registered name of the embedder.
         space: the space of all these vectors, with the calibration in effect.
         memory_index, turn_index: the vectors of live memories, and of turns.
+        for_prompts: the embedder, if it has a model for what prompts need.
         ready: set once the indexes hold all stored vectors.
         until: deadline for a question's vector, on the monotonic clock; None = wait without limit.
     """
@@ -73,6 +76,11 @@ class VectorSearch:
     turn_index: VectorIndex
     ready: Flag = field(default_factory=Flag)
     until: float | None = None
+    for_prompts: PromptEmbedder | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Looked up once: `isinstance` reads every member of the protocol.
+        object.__setattr__(self, "for_prompts", self.embedder if isinstance(self.embedder, PromptEmbedder) else None)
 
     @property
     def is_lost(self) -> bool:
@@ -92,20 +100,18 @@ class VectorSearch:
             return None, (NOTICE_NO_EMBEDDER,)
 
     def need(self, text: str) -> Need | None:
-        """Return what a prompt needs; None if the embedder has no model for that, or does not answer in time.
-
-        The embedder makes the vector of the question in the same run, so ask this first where both are wanted.
-        """
-        if not self.ready.is_set() or not isinstance(self.embedder, PromptEmbedder):
+        """Return what a prompt needs; None if the embedder has no model for that, or does not answer in time."""
+        if not self.ready.is_set() or self.for_prompts is None:
             return None
         try:
-            vectors = self._in_time(self.embedder.prompt_vectors, text)
+            vectors = self._in_time(self.for_prompts.prompt_vectors, text)
         except (TimeoutError, EmbedderUnavailable):
             return None
-        nothing = self.embedder.no_need_vector
+        nothing = self.for_prompts.no_need_vector
         if vectors is None or nothing is None:
             return None
-        return Need(vector=vectors[1], nothing=float(nothing @ vectors[1]))
+        question, vector = vectors
+        return Need(question=question, vector=vector, nothing=float(nothing @ vector))
 
     def _in_time(self, make: Callable[[str], _Result], text: str) -> _Result:
         """Return `make(text)` if it is done by `until`; a model that is loading or busy is not waited for.

@@ -80,7 +80,7 @@ class Front:
             self._running.parts.metrics.count_request(scope["method"], scope["path"], response.status_code)
             await response(scope, receive, send)
             return
-        if self._app is None and _is_plain_hook_request(scope):
+        if _is_plain_hook_request(scope):
             body, receive = await read_and_replay(receive)
             response = await self._answer_hook(scope, body, receive)
             if response is not None:
@@ -159,6 +159,8 @@ _LOG = logging.getLogger("filrouge.daemon")
 _WARM_UP_SECONDS = 0.1
 _PREPARE_SECONDS = 10.0
 _HOME_CHECK_SECONDS = 2.0
+#: How often connections are looked at: an overdue one is closed that much late at the most.
+_TICK_SECONDS: Final = 1.0
 #: Maximum number of requests in worker threads. They mostly wait for the disk; more threads would delay the writer.
 _MAX_WORKER_THREADS = 24
 #: A daemon that has not stopped this long after the request to stop is killed. Acknowledged data is on disk, and the
@@ -210,19 +212,28 @@ def _log_format(home: str) -> LogFormat:
 class _Shutdown:
     """Stops the process when asked to."""
 
-    def __init__(self, home: str, stopping: Flag) -> None:
+    def __init__(self, home: str, stopping: Flag, loop: asyncio.AbstractEventLoop) -> None:
         self._home = home
         self._stopping = stopping
+        self._loop = loop
+        self._begun = asyncio.Event()
         self.servers: list[_Server] = []
 
     def begin(self) -> None:
-        """Ask the servers to stop; the process is killed if they do not stop in time."""
+        """Ask the servers to stop, from any thread or a signal; the process is killed if they do not stop in time."""
         for server in self.servers:
             server.should_exit = True
         self._stopping.set()
+        with suppress(RuntimeError):  # the loop is closed, because the servers have stopped
+            self._loop.call_soon_threadsafe(self._begun.set)
         with suppress(OSError):  # the home may be gone
             log = os.open(inside(self._home, LOG), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             faulthandler.dump_traceback_later(_SHUTDOWN_TIMEOUT, exit=True, file=log)
+
+    async def begins_within(self, seconds: float) -> None:
+        """Wait for `begin`, that many seconds at most."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._begun.wait(), seconds)
 
 
 class _Server(uvicorn.Server):
@@ -242,16 +253,18 @@ class _Server(uvicorn.Server):
             signal.signal(number, on_signal)
         yield
 
-    async def on_tick(self, counter: int) -> bool:
-        close_overdue(self)
-        return await super().on_tick(counter)
+    async def main_loop(self) -> None:
+        """Look after connections once a second; uvicorn would wake up ten times, all day long."""
+        while not await self.on_tick(0):
+            close_overdue(self)
+            await self._shutdown.begins_within(_TICK_SECONDS)
 
 
 async def _listen(home: str, running: wiring.Running, listening: Listening, on_listening: Callable[[], None]) -> None:
     """Serve the Unix socket and TCP; each server counts its own connections."""
     worker_threads = ThreadPoolExecutor(_MAX_WORKER_THREADS, thread_name_prefix="filrouge-request")
     asyncio.get_running_loop().set_default_executor(worker_threads)
-    shutdown = _Shutdown(home, running.parts.stopping)
+    shutdown = _Shutdown(home, running.parts.stopping, asyncio.get_running_loop())
     app = Front(running, shutdown.begin, listening)
     servers = [(_Server(unix_config(app), shutdown), bind_socket(home))]
     if listening.listener is not None:

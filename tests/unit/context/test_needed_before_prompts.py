@@ -13,7 +13,7 @@ from filrouge.memories.changes import remember
 from filrouge.providers.hashing import StableHash
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
-from tests.unit.context.test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown
+from tests.unit.context.test_before_prompts import ANSWER, ASKED, SHOP, exporter, reasons, shown, told
 
 UNHEARD_OF = "quixotic zephyr"
 #: By a word of the prompt the words of what it needs.
@@ -82,6 +82,19 @@ def test_what_an_agent_said_is_shown_where_the_same_is_asked_again_and_not_where
     assert any(ANSWER in line for line in shown(parts, ASKED))
     asked_else = reasons(parts, "what do we know of the flush of the invoice exporter in the night?")
     assert asked_else[f"Assistant: {ANSWER}"] == "below the threshold"
+    assert f"Assistant: {ANSWER}" not in reasons(parts, "does the staging database flush before the nightly export?")
+
+
+def test_a_chat_between_people_is_shown_as_they_spoke_though_memories_are_chosen_by_need(parts: Parts) -> None:
+    told(
+        parts,
+        ("prompt", "Mira: We went to the lighthouse at Kermorvan on Sunday."),
+        ("prompt", "Jonas: How was the lighthouse?"),
+        ("prompt", "Mira: Windy, the keeper let us climb to the top."),
+    )
+    known(parts, *OTHERS)
+    [line] = shown(parts, "which keeper let Mira up, in all that weather and crowd of visitors?")
+    assert "Mira: Windy, the keeper let us climb to the top." in line
 
 
 def test_what_is_far_behind_the_best_is_not_shown_beside_it(parts: Parts) -> None:

@@ -1202,7 +1202,7 @@ ON json_extract(jobs.payload, '$.host') = one.value ->> 0 AND json_extract(jobs.
 WHERE kind = 'reconcile' AND state <> 'dead' LIMIT 1
 
 -- name: settings.all
-SELECT key, value FROM memory_settings ORDER BY key
+SELECT json_group_object(key, json(value)) AS stored FROM memory_settings
 -- name: settings.seed
 INSERT INTO memory_settings (key, value, updated_at) VALUES (:key, :value, :updated_at) ON CONFLICT (key) DO NOTHING
 -- name: settings.put
