@@ -7,8 +7,9 @@ prompts of `train` (`bench/fit_questions.py`), so what it says of those is too g
 asked, and at the end those of another project, which need nothing here. The memories that are found, with their signs,
 are written to `--keep`, a JSON file a project; those that are there are read instead of played (25 s a project). One
 logistic regression tells whether a memory is needed: 1 for one that speaks of an expected statement, .6 for an accepted
-one, 0 else. Its weights belong into `src/filrouge/search/ranking.py`. In the table below them, by the least
-probability shown, each fifth of the projects is judged by weights of the others.
+one, 0 else; its weights belong into `src/filrouge/search/ranking.py`. In the table each fifth of the projects is judged
+by weights of the others. Another regression tells whether anything is needed. It is printed for comparison: the weights
+in use were chosen by recorded sessions of another hand, too (`tests/acceptance/test_injection_of_each_host.py`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,21 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.logistic import by_newton
-from bench.talk import events, tell
+from bench.talk import tell
 from bench.talk_format import Project, read, speaks_of
 
-from filrouge.context.service import preview
 from filrouge.runtime.services import Parts
-from filrouge.search.ranking import NEED_WEIGHTS, NeedFeatures, anything_needed, need_inputs, need_probabilities
+from filrouge.search.ranking import (
+    ANYTHING_WEIGHTS,
+    MIN_NEED_PROBABILITY,
+    NEED_WEIGHTS,
+    LogOdds,
+    NeedFeatures,
+    anything_inputs,
+    logistic,
+    need_inputs,
+    need_probabilities,
+)
 from filrouge.search.service import Question, recall
 from filrouge.testing import idle, running
 
@@ -62,30 +72,26 @@ def offered(path: Path, other: Path) -> list[Row]:
                 place = tell(parts, project, session, str(repository), root) or place
                 idle(parts)
                 asked = [one for one in project["probes"] if one["after"] == session["id"] and one["prompt"]]
-                rows += [_probe(parts, place, one, project, str(repository)) for one in asked]
+                rows += [_probe(parts, place, one, project) for one in asked]
             strange = [one for one in read(other)["probes"] if one["kind"] in ("question", "task")]
-            rows += [_probe(parts, place, one | ELSEWHERE, project, str(repository)) for one in strange]
+            rows += [_probe(parts, place, one | ELSEWHERE, project) for one in strange]
     return rows
 
 
-def _probe(parts: Parts, place: str, probe: Project, project: Project, repository: str) -> Row:
+def _probe(parts: Parts, place: str, probe: Project, project: Project) -> Row:
     keys = {one["id"]: one["keys"] for one in project["statements"]}
     question = Question(text=probe["prompt"], project=place, own_only=True, by_need=True)
     ranking = parts.readers.here(lambda tx: recall(parts, tx, question))
     hits = [
         {
             "rule": getattr(hit.item, "kind", "") == "rule",
-            "found": {"needed": hit.needed, "covered": hit.coverage, "similarity": hit.similarity or 0.0},
+            "found": {"needed": hit.needed, "covered": hit.coverage},
             "expected": [id_ for id_ in probe["expect"] if speaks_of(hit.text, keys[id_])],
             "accepted": any(speaks_of(hit.text, keys[id_]) for id_ in probe.get("accept", [])),
         }
         for hit in ranking.hits
     ]
-    common = {"session_id": "asked", "cwd": repository, "transcript_path": "", "permission_mode": "default"}
-    [event] = events("claude-code", common | {"hook_event_name": "UserPromptSubmit", "prompt": probe["prompt"]})
-    scores = [one.candidate.scores for one in preview(parts, event, place).block.verdicts]
-    known = max((one["known"] for one in scores if "known" in one), default=0.0)
-    return {"kind": probe["kind"], "expect": len(probe["expect"]), "known": known, "hits": hits}
+    return {"kind": probe["kind"], "expect": len(probe["expect"]), "hits": hits if ranking.by_need else []}
 
 
 def kept(folder: Path) -> list[list[Row]]:
@@ -105,8 +111,16 @@ def found_of(row: Row) -> list[NeedFeatures]:
     return [NeedFeatures(**hit["found"]) for hit in row["hits"]]
 
 
-def nearest(row: Row) -> float:
-    return max(hit["found"]["needed"] for hit in row["hits"])
+def needs_nothing(row: Row) -> bool:
+    return row["kind"] in ("unknown", "unrelated", "elsewhere")
+
+
+def fitted_anything(rows: Sequence[Row]) -> dict[str, float]:
+    """The weights that tell whether anything is needed."""
+    here, names = [row for row in rows if row["hits"]], [name for name in ANYTHING_WEIGHTS if name != "one"]
+    table = [[anything_inputs(found_of(row))[name] for name in names] for row in here]
+    fitted = logistic_of(table, [float(not needs_nothing(row)) for row in here])
+    return dict(zip([*names, "one"], fitted, strict=True))
 
 
 def fitted(rows: Sequence[Row]) -> dict[str, float]:
@@ -129,9 +143,9 @@ def logistic_of(table: Sequence[Sequence[float]], wanted: Sequence[float]) -> li
     return [round(float(one), 3) for one in [*slopes, weights[-1] - middle @ slopes]]
 
 
-def shown(row: Row, weights: Mapping[str, float], least: float) -> tuple[list[Row], list[Row]]:
+def shown(row: Row, weights: Mapping[str, float], anything: LogOdds, least: float) -> tuple[list[Row], list[Row]]:
     """The memories and the rules that would stand before a prompt."""
-    if not row["hits"] or anything_needed(nearest(row), row["known"]) < KNOWN:
+    if not row["hits"] or logistic(anything_inputs(found_of(row)), anything) < KNOWN:
         return [], []
     scored = sorted(
         zip(need_probabilities(found_of(row), weights), row["hits"], strict=True), key=lambda one: -one[0]
@@ -143,26 +157,30 @@ def shown(row: Row, weights: Mapping[str, float], least: float) -> tuple[list[Ro
 
 
 def table(projects: Sequence[Sequence[Row]]) -> Iterator[str]:
-    """What memories alone come to before prompts, by the least probability."""
-    judged = list[tuple[Row, dict[str, float]]]()
+    """What memories alone come to before prompts, by the least probability and by the intercept of "anything"."""
+    judged = list[tuple[Row, LogOdds]]()
     for part in range(PARTS):
         weights = fitted([row for at, project in enumerate(projects) if at % PARTS != part for row in project])
         judged += [(row, weights) for project in projects[part::PARTS] for row in project]
-    yield "| least | expected delivered | lines | of them good | silent where nothing is needed | in another project |"
-    yield "|--:|--:|--:|--:|--:|--:|"
-    for least in (0.1, 0.125, 0.15, 0.175, 0.2, 0.25):
+    yield "| least | intercept | delivered | lines | of them good | silent where nothing is needed | elsewhere |"
+    yield "|--:|--:|--:|--:|--:|--:|--:|"
+    chosen = ANYTHING_WEIGHTS["one"]
+    for least, one in [
+        *((least, chosen) for least in (0.1, 0.12, 0.13, 0.14, 0.15, 0.17, 0.2)),
+        *((MIN_NEED_PROBABILITY, round(chosen + more, 2)) for more in (-0.6, -0.3, 0, 0.3, 0.6, 1.2)),
+    ]:
         told, expected, lines, good = 0, 0, 0, 0
         silent = {"here": list[bool](), "elsewhere": list[bool]()}
         for row, weights in judged:
-            memories, rules = shown(row, weights, least)
-            if row["kind"] in ("unknown", "unrelated", "elsewhere"):
+            memories, rules = shown(row, weights, {**ANYTHING_WEIGHTS, "one": one}, least)
+            if needs_nothing(row):
                 silent["elsewhere" if row["kind"] == "elsewhere" else "here"].append(not memories)
                 continue
             told += len({id_ for hit in [*memories, *rules] for id_ in hit["expected"]})
             expected, lines = expected + row["expect"], lines + len(memories)
             good += sum(bool(hit["expected"]) or hit["accepted"] for hit in memories)
         quiet = " | ".join(f"{np.mean(one):.3f}" for one in silent.values())
-        yield f"| {least} | {told / expected:.3f} | {lines} | {good / max(1, lines):.3f} | {quiet} |"
+        yield f"| {least} | {one} | {told / expected:.3f} | {lines} | {good / max(1, lines):.3f} | {quiet} |"
 
 
 def main() -> int:
@@ -171,7 +189,8 @@ def main() -> int:
     folder: Path = options.parse_args().keep
     folder.mkdir(exist_ok=True)
     projects = kept(folder)
-    print(fitted([row for project in projects for row in project]))
+    rows = [row for project in projects for row in project]
+    print(fitted(rows), fitted_anything(rows))
     print(*table(projects), sep="\n")
     return 0
 

@@ -1,9 +1,10 @@
 """Where the daemon's processor time goes: for a prompt that gets its memories, and for a turn that is taken in.
 
 A daemon with a home of its own is told the first half of two projects of labelled talk through the hook of Claude Code,
-and then given the prompts of the second half, each in a session of its own. A thread inside it looks at all others every few milliseconds and weighs each stack by the
-processor time that its thread used since the last look, so threads that wait count nothing. The threads of the worker
-and the writer belong to turns, embedding to whoever is served at the time, and the rest to prompts.
+and then given the prompts of the second half, each in a session of its own. A thread inside it looks at all others
+every few milliseconds and weighs each stack by the processor time that its thread used since the last look, so threads
+that wait count nothing. The threads of the worker and the writer belong to turns, embedding to whoever is served at the
+time, and the rest to prompts.
 
     python bench/flames.py --out bench/results                            # flames_prompt.svg, flames_turn.svg
     python bench/flames.py --out DIR --before CHECKOUT/.venv/bin/python   # and those of another checkout

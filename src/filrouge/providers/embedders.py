@@ -261,20 +261,19 @@ class CachingEmbedder:
         """The vector for "this prompt needs nothing"; None if the wrapped embedder has no model for need."""
         return self._for_prompts.no_need_vector if self._for_prompts else None
 
-    def prompt_vectors(self, text: str) -> tuple[Vector, Vector] | None:
-        """Return the vectors of a prompt as a question and of what it needs; None if there is no model for need."""
+    def need_of_prompt(self, text: str) -> Vector | None:
+        """Return the vector of what a prompt needs; None if there is no model for need."""
         if self._for_prompts is None:
             return None
-        keys = [_digest("query", text), _digest("need", text)]
-        cached, generation = self._look_up(keys)
-        if len(cached) < len(keys):
-            vectors = self._for_prompts.prompt_vectors(text)
-            if vectors is None:
+        key = _digest("need", text)
+        cached, generation = self._look_up([key])
+        if key not in cached:
+            vector = self._for_prompts.need_of_prompt(text)
+            if vector is None:
                 return None
-            cached = dict(zip(keys, vectors, strict=True))
+            cached[key] = vector
             self._store(cached, generation)
-        question, need = (cached[key].copy() for key in keys)
-        return question, need
+        return cached[key].copy()
 
     @property
     def need_revision(self) -> str:

@@ -84,7 +84,8 @@ class Ranking:
 
     Attributes:
         known: the probability that anything about the question is stored here.
-        by_need: if True, `relevance` is the probability that a prompt needs the hit (`search.ranking`).
+        by_need: if True, `relevance` is the probability that a prompt needs the hit, and `known` that it needs any of
+            them (`search.ranking`).
     """
 
     query: str

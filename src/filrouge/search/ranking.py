@@ -674,26 +674,24 @@ def judge_relevance(
 
 # Need: the probability that a prompt needs a memory, if the embedder has a model for what prompts need.
 #
-# This is a different question from whether two texts have the same topic (relevance, above). A memory is compared with
-# the other memories that were found. The features are: how far its cosine with the need vector of the prompt
-# (`core.protocols.PromptEmbedder`) exceeds theirs, the coverage, and the similarity. The model is logistic;
-# `bench/fit_needed.py` fitted the weights on labelled conversations that the embedder was not trained on.
+# This is a different question from whether two texts have the same topic (relevance, above), and the vector of the
+# prompt as a question does not help to answer it (`bench/results/needed.md`). A memory is compared with the others that
+# were found: how far its cosine with the need vector of the prompt (`core.protocols.PromptEmbedder`) exceeds theirs,
+# and how much of the prompt's words it contains. The model is logistic; `bench/fit_needed.py` fitted the weights on
+# labelled conversations that the embedder was not trained on.
 #
-# Whether the prompt needs anything depends on whether anything about it is known, and on how much nearer the best
-# memory is than "nothing". The thresholds were chosen on the same conversations (`bench/results/needed.md`). Labels
-# name only a few memories per prompt, so a probability of 0.3 is high.
+# Whether the prompt needs anything depends on how much nearer the nearest memory is than "nothing", and on the best of
+# those probabilities. Labels name only a few memories per prompt, so a probability of 0.3 is high.
 
 #: Cosines lie close together; dividing by this spreads them in the softmax.
 NEED_TEMPERATURE: Final = 0.03
 #: Minimum probability; less probable memories are not injected before a prompt.
-MIN_NEED_PROBABILITY: Final = 0.145
+MIN_NEED_PROBABILITY: Final = 0.13
 #: Log-odds weights for "this memory is needed".
-NEED_WEIGHTS: Final = {"one": -1.75, "ahead": 0.422, "covered": 2.323, "similarity": 2.867}
-#: Thresholds for `NeedFeatures.needed` of the best memory. Below `NO_NEED_BELOW` a prompt needs nothing. From
-#: `NEED_FROM` on it probably needs something, even if relevance says that nothing is known.
-NO_NEED_BELOW, NEED_FROM = -0.11, -0.02
-#: The minimum probability that a prompt needs something, from `NEED_FROM` on.
-NEED_PROBABILITY: Final = 0.9
+NEED_WEIGHTS: Final = {"one": -1.263, "ahead": 0.392, "covered": 4.167}
+#: Log-odds weights for "the prompt needs a memory". Fitted on talk alone, the best probability has half the weight, and
+#: then more prompts of other people go without the memory that they need (ADR 28).
+ANYTHING_WEIGHTS: Final = {"one": 3.41, "nearest": 20.0, "best": 1.85}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -702,12 +700,11 @@ class NeedFeatures:
 
     Attributes:
         needed: how much nearer it is to what the prompt needs than "nothing" is, as a difference of two cosines.
-        covered, similarity: as in `RelevanceFeatures`.
+        covered: as in `RelevanceFeatures`.
     """
 
     needed: float
     covered: float
-    similarity: float
 
 
 def need_probabilities(found: Sequence[NeedFeatures], weights: LogOdds = NEED_WEIGHTS) -> list[float]:
@@ -719,29 +716,67 @@ def need_inputs(found: Sequence[NeedFeatures]) -> list[Mapping[str, float]]:
     """Return the inputs of the model that `need_probabilities` evaluates."""
     shares = softmax([memory.needed / NEED_TEMPERATURE for memory in found])
     return [
-        {"ahead": math.log(max(share, 1e-6)), "covered": memory.covered, "similarity": memory.similarity}
+        {"ahead": math.log(max(share, 1e-6)), "covered": memory.covered}
         for memory, share in zip(found, shares, strict=True)
     ]
 
 
-def anything_needed(nearest: float, known: float) -> float:
-    """Return the probability that the prompt needs any of the memories found.
+def anything_needed(found: Sequence[NeedFeatures]) -> float:
+    """Return the probability that the prompt needs any of the memories found."""
+    return logistic(anything_inputs(found), ANYTHING_WEIGHTS) if found else 0.0
 
-    Args:
-        nearest: the highest `NeedFeatures.needed`.
-        known: the probability that anything about the prompt is known.
+
+def anything_inputs(found: Sequence[NeedFeatures]) -> Mapping[str, float]:
+    """Return the inputs of the model that `anything_needed` evaluates, of at least one memory."""
+    return {
+        "nearest": max(memory.needed for memory in found),
+        "best": log_odds(max(need_probabilities(found))),
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryForPrompt:
+    """A memory that may be needed.
+
+    Attributes:
+        tokens: every token the memory is indexed under.
+        bm25: higher is better; None if the word search did not return it.
+        needed: as in `NeedFeatures`.
     """
-    if nearest < NO_NEED_BELOW:
-        return 0.0
-    return max(known, NEED_PROBABILITY) if nearest >= NEED_FROM else known
+
+    item: Memory
+    tokens: frozenset[str]
+    bm25: float | None
+    needed: float
+
+
+def rank_by_need(query: str, question: WeightedQuestion, candidates: Sequence[MemoryForPrompt]) -> Ranking:
+    """Return the memories by the probability that a prompt needs them, the most probable first."""
+    lexical = normalise({c.item.id: c.bm25 for c in candidates if c.bm25 is not None})
+    nearness = normalise({c.item.id: c.needed for c in candidates})
+    features = [NeedFeatures(needed=c.needed, covered=question.covered(question.matched(c.tokens))) for c in candidates]
+    hits = [
+        Hit(
+            item=c.item,
+            bm25_score=lexical.get(c.item.id, 0.0),
+            vector_score=nearness[c.item.id],
+            score=probability,
+            similarity=None,
+            coverage=found.covered,
+            relevance=probability,
+            needed=c.needed,
+        )
+        for c, found, probability in zip(candidates, features, need_probabilities(features), strict=True)
+    ]
+    hits.sort(key=lambda hit: (-hit.score, hit.id))
+    return Ranking(query=query, hits=tuple(hits), known=anything_needed(features), by_need=True)
 
 
 # Ranking of memories: candidates of both retrievers in, one explained ranking out.
 #
 # `score = (1 - alpha) x words + alpha x similarity`. Both parts are absolute values in [0, 1]: the share of the
 # question's words that the memory contains, weighted by rarity, and the calibrated similarity. Min-max normalisation
-# would give the best of several poor candidates a perfect score, and the second of two candidates zero. If need is
-# computed, the need probability is the score.
+# would give the best of several poor candidates a perfect score, and the second of two candidates zero.
 
 ALPHA = 0.5
 
@@ -755,8 +790,6 @@ class RetrievedMemory:
         bm25: higher is better; None if the word search did not return it.
         cosine: None if the vector search did not return it.
         similarity: the calibrated cosine.
-        needed: how much nearer it is to what the prompt needs than "nothing" is, as a difference of two cosines; None
-            if need was not computed.
     """
 
     item: Memory
@@ -764,7 +797,6 @@ class RetrievedMemory:
     bm25: float | None
     cosine: float | None
     similarity: float | None
-    needed: float | None = None
 
 
 def rank(
@@ -804,15 +836,6 @@ def rank(
     probabilities, known = judge_relevance(
         question, features, [matched[c.item.id] for c in first], by_meaning=by_meaning and bool(vector)
     )
-    need_features = [
-        NeedFeatures(needed=c.needed, covered=covered[c.item.id], similarity=c.similarity or 0.0)
-        for c in ordered
-        if c.needed is not None
-    ]
-    by_need = bool(need_features) and len(need_features) == len(ordered)
-    if by_need:
-        probabilities = need_probabilities(need_features)
-        scores = {c.item.id: probability for c, probability in zip(ordered, probabilities, strict=True)}
     hits = [
         Hit(
             item=c.item,
@@ -822,13 +845,10 @@ def rank(
             similarity=c.similarity,
             coverage=covered[c.item.id],
             relevance=probability,
-            needed=c.needed,
         )
         for c, probability in zip(ordered, probabilities, strict=True)
     ]
-    if by_need:
-        hits.sort(key=lambda hit: -hit.score)
-    return Ranking(query=query, hits=tuple(hits), notices=notices, known=known, by_need=by_need)
+    return Ranking(query=query, hits=tuple(hits), notices=notices, known=known)
 
 
 # Turn ranking: features of each turn and of the turns around it, and detection of outdated turns.

@@ -7,7 +7,7 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,8 @@ from filrouge.search.ranking import (
     ALPHA,
     MAX_KNOWN_RESULTS,
     Features,
+    MemoryForPrompt,
+    QuestionWords,
     Recipe,
     RecipeName,
     RelevanceFeatures,
@@ -38,13 +40,14 @@ from filrouge.search.ranking import (
     next_turns,
     parse_times,
     rank,
+    rank_by_need,
     recipe_named,
     reciprocal_ranks,
     softmax,
     turn_features,
 )
 from filrouge.search.repository import SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
-from filrouge.search.retrievers import MAX_QUERY_CHARACTERS, need_vectors, retriever_for
+from filrouge.search.retrievers import MAX_QUERY_CHARACTERS, Retriever, need_vectors, retriever_for
 
 CANDIDATES_PER_RETRIEVER = 50
 Mode = Literal["text", "semantic", "hybrid"]
@@ -86,27 +89,18 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
 def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     vectors = parts.vectors
     words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
-    uses_vectors = question.mode != "text"
-    need = vectors.need(question.text) if question.by_need and uses_vectors else None
-    vector, notices = (need.question, ()) if need else vectors.question(question.text) if uses_vectors else (None, ())
-    store = parts.memories(tx)
     retriever = retriever_for(parts, tx, "memory", _scope_of(question), question.filters, words.searched)
     lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
+    if question.by_need:
+        ranking = _rank_by_need(parts, tx, question, words, retriever, lexical)
+        if ranking is not None:
+            return ranking
+    vector, notices = vectors.question(question.text) if question.mode != "text" else (None, ())
     cosines = retriever.by_meaning(vectors, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
-    nearest_need = retriever.by_meaning(vectors, need.vector, CANDIDATES_PER_RETRIEVER) if need else {}
-    found = store.some(list({**lexical, **cosines, **nearest_need}))
-    is_filtered = question.filters.narrow
-    memories = {
-        id_: memory
-        for id_, memory in found.items()
-        if not memory.disabled
-        and (is_filtered or memory.state == "live")
-        and (not question.own_only or memory.scope.user == question.user)
-    }
+    memories = _admitted(parts, tx, question, {**lexical, **cosines})
     weighted_question = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
-    stored = need_vectors(tx, vectors, memories.keys()) if need else {}
-    need_margins = {id_: float(vector @ need.vector) - need.nothing for id_, vector in stored.items()} if need else {}
-    candidates = _candidates(vectors.space, memories, store.tokens(list(memories)), lexical, cosines, need_margins)
+    tokens = parts.memories(tx).tokens(list(memories))
+    candidates = _candidates(vectors.space, memories, tokens, lexical, cosines)
     alpha = 1.0 if question.mode == "semantic" else ALPHA
     return rank(
         question.text,
@@ -116,6 +110,44 @@ def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
         by_meaning=vectors.space.is_measured,
         notices=notices,
     )
+
+
+def _rank_by_need(
+    parts: Parts, tx: Tx, question: Question, words: QuestionWords, retriever: Retriever, lexical: Mapping[str, float]
+) -> Ranking | None:
+    """Rank the memories for a prompt by whether it needs them; None if that cannot be told of each of them."""
+    vectors = parts.vectors
+    need = vectors.need(question.text)
+    if need is None:
+        return None
+    nearest = retriever.by_meaning(vectors, need.vector, CANDIDATES_PER_RETRIEVER)
+    memories = _admitted(parts, tx, question, {**lexical, **nearest})
+    stored = need_vectors(tx, vectors, memories.keys())
+    if not memories or len(stored) < len(memories):
+        return None
+    tokens = parts.memories(tx).tokens(list(memories))
+    candidates = [
+        MemoryForPrompt(
+            item=memory,
+            tokens=tokens.get(id_, frozenset()),
+            bm25=lexical.get(id_),
+            needed=float(stored[id_] @ need.vector) - need.nothing,
+        )
+        for id_, memory in memories.items()
+    ]
+    weighted_question = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
+    return rank_by_need(question.text, weighted_question, candidates)
+
+
+def _admitted(parts: Parts, tx: Tx, question: Question, found: Iterable[str]) -> dict[str, Memory]:
+    """Return by id those of the memories found that may answer a question."""
+    return {
+        id_: memory
+        for id_, memory in parts.memories(tx).some(list(found)).items()
+        if not memory.disabled
+        and (question.filters.narrow or memory.state == "live")
+        and (not question.own_only or memory.scope.user == question.user)
+    }
 
 
 def _scope_of(question: Question) -> SearchScope:
@@ -128,7 +160,6 @@ def _candidates(
     tokens: Mapping[str, frozenset[str]],
     lexical: Mapping[str, float],
     cosines: Mapping[str, float],
-    need_margins: Mapping[str, float],
 ) -> list[RetrievedMemory]:
     return [
         RetrievedMemory(
@@ -137,7 +168,6 @@ def _candidates(
             bm25=lexical.get(id_),
             cosine=cosines.get(id_),
             similarity=space.calibrated_to_question(cosines[id_]) if id_ in cosines else None,
-            needed=need_margins.get(id_),
         )
         for id_, item in items.items()
     ]

@@ -46,12 +46,10 @@ class Need:
     """What a prompt needs, as predicted by the embedder.
 
     Attributes:
-        question: the vector of the prompt as a question.
         vector: compared with the need vectors of memories.
         nothing: its cosine with the vector that stands for "needs nothing"; a memory with a larger cosine is needed.
     """
 
-    question: Vector
     vector: Vector
     nothing: float
 
@@ -104,14 +102,11 @@ class VectorSearch:
         if not self.ready.is_set() or self.for_prompts is None:
             return None
         try:
-            vectors = self._in_time(self.for_prompts.prompt_vectors, text)
+            vector = self._in_time(self.for_prompts.need_of_prompt, text)
         except (TimeoutError, EmbedderUnavailable):
             return None
         nothing = self.for_prompts.no_need_vector
-        if vectors is None or nothing is None:
-            return None
-        question, vector = vectors
-        return Need(question=question, vector=vector, nothing=float(nothing @ vector))
+        return None if vector is None or nothing is None else Need(vector=vector, nothing=float(nothing @ vector))
 
     def _in_time(self, make: Callable[[str], _Result], text: str) -> _Result:
         """Return `make(text)` if it is done by `until`; a model that is loading or busy is not waited for.

@@ -1,8 +1,8 @@
 """The live feed over WebSockets, and the handling of events from hooks.
 
 `serve_feed` serves one WebSocket: it sends the messages of the bus. `handle_delivery` stores a hook's events and
-returns the context block if the hook requests one; the FastAPI routes call it, and so does `server.serving`, which
-serves hooks before FastAPI is loaded. `handle_input` does the same for the input of a hook as it came.
+returns the context block if the hook requests one; `server.serving` calls it for hooks on the Unix socket, and the
+FastAPI routes for all others. `handle_input` does the same for the input of a hook as it came.
 """
 
 from __future__ import annotations

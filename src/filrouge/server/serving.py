@@ -2,10 +2,9 @@
 
 Only the process that holds the home's lock loads this module.
 
-FastAPI and the answer models are a quarter of what the daemon imports, and hooks need none of it. Until FastAPI is
-loaded, this application answers `/health` and hook events on the Unix socket itself. Any other request, and any hook
-request in an unusual form, waits until FastAPI is loaded and is then passed on unread. From then on FastAPI serves
-every request.
+FastAPI and the answer models are a quarter of what the daemon imports, and hooks need none of it. This application
+answers `/health` and hook events on the Unix socket itself. Any other request, and any hook request in an unusual form,
+waits until FastAPI is loaded and is passed on to it unread.
 """
 
 from __future__ import annotations

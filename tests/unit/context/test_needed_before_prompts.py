@@ -35,10 +35,9 @@ class Learned(StableHash):
     def no_need_vector(self) -> Vector:
         return np.asarray(self.query(UNHEARD_OF))
 
-    def prompt_vectors(self, text: str) -> tuple[Vector, Vector]:
+    def need_of_prompt(self, text: str) -> Vector:
         needed = [words for word, words in NEEDED.items() if word in text]
-        question = self.query(text)
-        return question, self.query(needed[0]) if needed else -np.asarray(question)
+        return self.query(needed[0]) if needed else -np.asarray(self.query(text))
 
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
         return self.passages([text for _, text in statements])
@@ -93,8 +92,8 @@ def test_a_chat_between_people_is_shown_as_they_spoke_though_memories_are_chosen
         ("prompt", "Mira: Windy, the keeper let us climb to the top."),
     )
     known(parts, *OTHERS)
-    [line] = shown(parts, "which keeper let Mira up, in all that weather and crowd of visitors?")
-    assert "Mira: Windy, the keeper let us climb to the top." in line
+    lines = shown(parts, "which keeper let Mira up, in all that weather and crowd of visitors?")
+    assert any("Mira: Windy, the keeper let us climb to the top." in line for line in lines)
 
 
 def test_what_is_far_behind_the_best_is_not_shown_beside_it(parts: Parts) -> None:

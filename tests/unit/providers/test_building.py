@@ -14,9 +14,9 @@ import pytest
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.providers.e5 import (
+    LOWER_LAYERS,
     MANIFEST,
     MODEL_DIRECTORY,
-    NETWORK,
     OnnxE5,
     Weights,
     build,
@@ -32,7 +32,7 @@ def builder(model: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-m", "filrouge.providers.e5", model], stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("name", [NETWORK, "words.npy", "pieces.txt", MANIFEST])
+@pytest.mark.parametrize("name", [LOWER_LAYERS, "words.npy", "pieces.txt", MANIFEST])
 def test_a_damaged_model_is_noticed_and_built_again(tmp_path: Path, name: str) -> None:
     model = model_path(str(tmp_path))
     build(model)

@@ -173,34 +173,32 @@ class Learned(Counting):
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
         return StableHash().passages([f"{before} {text}" for before, text in statements])
 
-    def prompt_vectors(self, text: str) -> tuple[Vector, Vector]:
+    def need_of_prompt(self, text: str) -> Vector:
         self.seen["prompt", text] += 1
-        return StableHash().query(text), StableHash().query(text[::-1])
+        return StableHash().query(text[::-1])
 
 
 def test_what_a_prompt_needs_is_made_once_and_is_not_the_vector_of_the_question() -> None:
     learned = Learned()
     model = CachingEmbedder(learned)
-    first, second, asked = model.prompt_vectors("port"), model.prompt_vectors("port"), model.query("port")
+    first, second, asked = model.need_of_prompt("port"), model.need_of_prompt("port"), model.query("port")
     assert first is not None
     assert second is not None
-    assert np.array_equal(first[1], second[1])
-    assert np.array_equal(first[0], asked)
-    assert not np.array_equal(asked, first[1])
+    assert np.array_equal(first, second)
+    assert not np.array_equal(asked, first)
     assert model.no_need_vector is Learned.no_need_vector
     assert model.need_revision == Learned.need_revision
     made = model.need_vectors([("", "port")])
     assert made is not None
     assert np.array_equal(made, learned.need_vectors([("", "port")]))
     assert learned.seen["prompt", "port"] == 1
-    assert learned.seen["query", "port"] == 0, "the question's vector came with it"
     model.forget_all()
-    model.prompt_vectors("port")
+    model.need_of_prompt("port")
     assert learned.seen["prompt", "port"] == 2
 
 
 def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> None:
-    assert CachingEmbedder(Counting()).prompt_vectors("port") is None
+    assert CachingEmbedder(Counting()).need_of_prompt("port") is None
     assert CachingEmbedder(Counting()).no_need_vector is None
     assert CachingEmbedder(Counting()).need_vectors([("", "port")]) is None
     assert CachingEmbedder(Counting()).need_revision == ""
