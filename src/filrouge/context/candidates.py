@@ -570,10 +570,9 @@ def same_turn_memories(
 
 
 def rules_for_work(
-    parts: StoreContext, tx: Tx, request: ContextRequest
+    parts: StoreContext, tx: Tx, request: ContextRequest, requested: frozenset[Work]
 ) -> Mapping[str, tuple[Memory, frozenset[Work]]]:
-    """By rule id: each rule about a kind of work that the prompt asks for, with those kinds."""
-    requested = kinds_of_prompt(request.prompt)
+    """By rule id: each rule about one of these kinds of work, with those kinds."""
     if not requested:
         return {}
     rules = parts.memories(tx).rules(project=request.project, user=request.user, agent=request.agent)
@@ -596,7 +595,7 @@ SHARE_OF_THRESHOLD: Final = 0.1
 #: the same was asked before. Turns are ranked only if one of the best by words contains that share, and so many words,
 #: or names its speaker. Of the other turns before prompts of talk none was needed (`bench/results/needed.md`).
 _REPEAT_COVERAGE: Final = 0.6
-_TURNS_LOOKED_AT: Final = 4
+_TURNS_LOOKED_AT: Final = 6
 _MIN_SHARED_WORDS: Final = 3
 #: Probability that such a turn helps, as a share of the probability that it contains what was asked.
 _TURN_DISCOUNT: Final = 0.6
@@ -646,13 +645,14 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
     if ranking.by_need and any(ranked.names_speakers for ranked in ranked_turns.turns):
         # What is known in chats was learned from chats, and need was not.
         is_known = is_known and are_turns_known
+    requested = kinds_of_prompt(request.prompt)
     candidates = _PromptCandidates(
         ranking=ranking,
         ranked_turns=ranked_turns,
         same_turn=same_turn_memories(parts, tx, request, recalled.memories) if is_known else {},
-        work_rules=rules_for_work(parts, tx, request),
+        work_rules=rules_for_work(parts, tx, request, requested),
         question_words=topic_words(question.text),
-        asks_for_work=bool(kinds_of_prompt(request.prompt)),
+        asks_for_work=bool(requested),
         is_known=is_known,
         are_turns_known=are_turns_known if ranking.by_need else is_known,
         threshold=threshold,
@@ -678,11 +678,14 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
 
 
 def _may_turns_help(parts: Parts, tx: Tx, request: ContextRequest, question: Question) -> bool:
-    """True if the words of the prompt lead to a chat between people, or were probably asked before."""
+    """True if the words of the prompt lead to a chat between people, or to an answer of another session."""
     words, turns = turns_with_words(parts, tx, question, _TURNS_LOOKED_AT)
     enough = max(_MIN_SHARED_WORDS, _REPEAT_COVERAGE * words)
     return any(
-        speaker_of(turn.text) or (shared >= enough and turn.scope.session != request.session) for turn, shared in turns
+        bool(speaker_of(turn.text))
+        if turn.role == "user"
+        else turn.role == "assistant" and shared >= enough and turn.scope.session != request.session
+        for turn, shared in turns
     )
 
 

@@ -534,7 +534,8 @@ class _RelevantThread:
 
 def picked_up_thread(parts: StoreContext, tx: Tx, request: ContextRequest) -> Sequence[Candidate]:
     """The thread that is picked up, with its state; after a compaction also its surroundings; then refused ones."""
-    relevant, ended = _relevant_threads(tx, request), ended_memories(tx, request)
+    relevant = _relevant_threads(tx, request)
+    ended = ended_memories(tx, request) if relevant else []
     in_session = [
         replace(thread_line(related.thread, request, related.value, ended), refused=_IN_SESSION)
         for related in relevant

@@ -125,7 +125,10 @@ def _rank_by_need(
     stored = need_vectors(tx, vectors, memories.keys())
     if not memories or len(stored) < len(memories):
         return None
-    tokens = parts.memories(tx).tokens(list(memories))
+    # A memory that the word search did not find contains none of the words, unless the search was cut off.
+    with_words = [id_ for id_ in memories if id_ in lexical or len(lexical) >= CANDIDATES_PER_RETRIEVER]
+    tokens = parts.memories(tx).tokens(with_words) if with_words else {}
+    frequencies, size = (retriever.frequencies, len(retriever)) if with_words else ({}, 0)
     candidates = [
         MemoryForPrompt(
             item=memory,
@@ -135,8 +138,7 @@ def _rank_by_need(
         )
         for id_, memory in memories.items()
     ]
-    weighted_question = WeightedQuestion(words.meant, retriever.frequencies, len(retriever))
-    return rank_by_need(question.text, weighted_question, candidates)
+    return rank_by_need(question.text, WeightedQuestion(words.meant, frequencies, size), candidates)
 
 
 def _admitted(parts: Parts, tx: Tx, question: Question, found: Iterable[str]) -> dict[str, Memory]:
