@@ -404,9 +404,26 @@ def phrases(terms: Terms) -> list[Phrase]:
     return found
 
 
+def stems(terms: Terms) -> Terms:
+    """Return each word by its last form alone, which all of its inflections are indexed under.
+
+    It finds the same rows in half the time, but does not prefer those with the word as it was written.
+    """
+    return tuple(dict.fromkeys(forms[-1:] for forms in map(tuple, terms)))
+
+
 def any_of(terms: Terms) -> str:
-    """Return an FTS5 expression that matches if any form of any term occurs; empty for no terms."""
-    return " OR ".join(_fts5(phrase) for phrase in phrases(terms) for _ in range(phrase.times))
+    """Return an FTS5 expression that matches if any form of any term occurs; empty for no terms.
+
+    Its bm25(), times `common_times`, is that of the phrases with their repetitions.
+    """
+    common = common_times(terms)
+    return " OR ".join(_fts5(phrase) for phrase in phrases(terms) for _ in range(phrase.times // common))
+
+
+def common_times(terms: Terms) -> int:
+    """Return how often every phrase of a question would be repeated; FTS5 looks each repetition up anew."""
+    return min(times) if len(times := {phrase.times for phrase in phrases(terms)}) == 1 else 1
 
 
 def all_of(tokens: Iterable[str]) -> str:

@@ -34,7 +34,7 @@ from filrouge.projects.repository import project_id
 from filrouge.providers.models import Nearest
 from filrouge.runtime.jobs import JobResult, Jobs
 from filrouge.runtime.services import Parts
-from filrouge.search.analyser import Terms, any_of
+from filrouge.search.analyser import Terms, any_of, common_times
 from filrouge.search.filters import is_indexed, parse_filters
 from filrouge.search.models import Hit, IndexedTable, Ranking, Selection, WordCounts
 from filrouge.search.ranking import (
@@ -520,7 +520,8 @@ class _FtsRetriever(_TableRetriever):
         where = {"project_id": scope.project, "user_id": scope.user, "everywhere": scope.everywhere}
         query = "turns.best" if self._owner == "turn" else "memories.best"
         rows = self._tx.all(query, {**where, "match": match, "limit": limit})
-        return {row["id"]: float(row["bm25"]) for row in rows}
+        times = common_times(self._terms)
+        return {row["id"]: times * float(row["bm25"]) for row in rows}
 
     def by_meaning(self, vectors: VectorSearch, vector: Vector, limit: int) -> dict[str, float]:
         """Return the nearest rows in the groups of the scope."""

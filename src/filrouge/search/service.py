@@ -20,6 +20,7 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.memories.models import NO_FILTERS, Filters, Memory
 from filrouge.providers.models import EmbeddingSpace
 from filrouge.runtime.services import Parts
+from filrouge.search.analyser import stems
 from filrouge.search.models import FEATURE_NAMES, Hit, Ranking
 from filrouge.search.ranking import (
     ALPHA,
@@ -47,7 +48,7 @@ from filrouge.search.ranking import (
     turn_features,
 )
 from filrouge.search.repository import SearchScope, StoredVectors, TurnWindow, turns_with_neighbours
-from filrouge.search.retrievers import MAX_QUERY_CHARACTERS, Retriever, need_vectors, retriever_for
+from filrouge.search.retrievers import MAX_QUERY_CHARACTERS, need_vectors, retriever_for
 
 CANDIDATES_PER_RETRIEVER = 50
 Mode = Literal["text", "semantic", "hybrid"]
@@ -89,12 +90,12 @@ def recall(parts: Parts, tx: Tx, question: Question) -> Ranking:
 def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     vectors = parts.vectors
     words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
-    retriever = retriever_for(parts, tx, "memory", _scope_of(question), question.filters, words.searched)
-    lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
     if question.by_need:
-        ranking = _rank_by_need(parts, tx, question, words, retriever, lexical)
+        ranking = _rank_by_need(parts, tx, question, words)
         if ranking is not None:
             return ranking
+    retriever = retriever_for(parts, tx, "memory", _scope_of(question), question.filters, words.searched)
+    lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER) if question.mode != "semantic" else {}
     vector, notices = vectors.question(question.text) if question.mode != "text" else (None, ())
     cosines = retriever.by_meaning(vectors, vector, CANDIDATES_PER_RETRIEVER) if vector is not None else {}
     memories = _admitted(parts, tx, question, {**lexical, **cosines})
@@ -112,14 +113,14 @@ def _rank_memories(parts: Parts, tx: Tx, question: Question) -> Ranking:
     )
 
 
-def _rank_by_need(
-    parts: Parts, tx: Tx, question: Question, words: QuestionWords, retriever: Retriever, lexical: Mapping[str, float]
-) -> Ranking | None:
+def _rank_by_need(parts: Parts, tx: Tx, question: Question, words: QuestionWords) -> Ranking | None:
     """Rank the memories for a prompt by whether it needs them; None if that cannot be told of each of them."""
     vectors = parts.vectors
     need = vectors.need(question.text)
     if need is None:
         return None
+    retriever = retriever_for(parts, tx, "memory", _scope_of(question), question.filters, stems(words.searched))
+    lexical = retriever.by_words(CANDIDATES_PER_RETRIEVER)
     nearest = retriever.by_meaning(vectors, need.vector, CANDIDATES_PER_RETRIEVER)
     memories = _admitted(parts, tx, question, {**lexical, **nearest})
     stored = need_vectors(tx, vectors, memories.keys())
@@ -128,7 +129,7 @@ def _rank_by_need(
     # A memory that the word search did not find contains none of the words, unless the search was cut off.
     with_words = [id_ for id_ in memories if id_ in lexical or len(lexical) >= CANDIDATES_PER_RETRIEVER]
     tokens = parts.memories(tx).tokens(with_words) if with_words else {}
-    frequencies, size = (retriever.frequencies, len(retriever)) if with_words else ({}, 0)
+    frequencies: Mapping[str, int] = retriever.frequencies if with_words else {}
     candidates = [
         MemoryForPrompt(
             item=memory,
@@ -138,7 +139,8 @@ def _rank_by_need(
         )
         for id_, memory in memories.items()
     ]
-    return rank_by_need(question.text, WeightedQuestion(words.meant, frequencies, size), candidates)
+    weighted_question = WeightedQuestion(words.meant, frequencies, len(retriever) if with_words else 0)
+    return rank_by_need(question.text, weighted_question, candidates)
 
 
 def _admitted(parts: Parts, tx: Tx, question: Question, found: Iterable[str]) -> dict[str, Memory]:
@@ -214,7 +216,7 @@ def search_turns(parts: Parts, tx: Tx, question: Question, turn_filter: TurnFilt
 def turns_with_words(parts: Parts, tx: Tx, question: Question, limit: int) -> tuple[int, list[tuple[Turn, int]]]:
     """Return how many words a question has, and the best turns by words alone with how many of these each contains."""
     words = parts.bridging.words(question.text[:MAX_QUERY_CHARACTERS])
-    retriever = retriever_for(parts, tx, "turn", _scope_of(question), question.filters, words.own_words)
+    retriever = retriever_for(parts, tx, "turn", _scope_of(question), question.filters, stems(words.own_words))
     turns = parts.turns(tx).get(list(retriever.by_words(limit)))
     counted = WeightedQuestion(words.meant, {}, 0)
     return len(counted), [(turn, len(counted.matched(_tokens(parts.analyser, turn)))) for turn in turns]

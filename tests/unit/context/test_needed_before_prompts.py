@@ -96,6 +96,12 @@ def test_a_chat_between_people_is_shown_as_they_spoke_though_memories_are_chosen
     assert any("Mira: Windy, the keeper let us climb to the top." in line for line in lines)
 
 
+def test_beside_a_chat_between_people_a_memory_is_shown_only_where_something_is_known(parts: Parts) -> None:
+    told(parts, ("prompt", "Mira: We stayed in Kermorvan on Sunday."), ("prompt", "Mira: The top was windy."))
+    known(parts, "We offer free delivery from seventy five euros.", *OTHERS)
+    assert shown(parts, "please add the missing costs of a whole journey to the basket page by Sunday") == []
+
+
 def test_what_is_far_behind_the_best_is_not_shown_beside_it(parts: Parts) -> None:
     known(parts, "The colour of the logo is teal.", "Callum approves tariff changes.")
     assert len(shown(parts, "which colour has the logo, teal or red?")) == 1

@@ -193,15 +193,14 @@ def test_what_a_prompt_needs_is_nearer_to_it_than_what_speaks_of_the_same_thing(
         ("qui contacter si le client n'a pas reçu sa facture ?", 2, 2),
     ):
         assert int((passages @ onnx.query(prompt)).argmax()) == before
-        assert int((sought @ onnx.prompt_vectors(prompt)[1]).argmax()) == needed
+        assert int((sought @ onnx.need_of_prompt(prompt)).argmax()) == needed
 
 
 def test_what_a_long_prompt_needs_has_a_vector_of_length_one(onnx: OnnxE5) -> None:
     for prompt in ("", "ok", "the port of the staging server is wrong " * 200):
-        question, vector = onnx.prompt_vectors(prompt)
-        assert np.array_equal(question, onnx.query(prompt))
+        vector = onnx.need_of_prompt(prompt)
         assert abs(float(np.linalg.norm(vector)) - 1) < 1e-5
-        assert np.array_equal(vector, onnx.prompt_vectors(prompt)[1])
+        assert np.array_equal(vector, onnx.need_of_prompt(prompt))
 
 
 def test_a_statement_is_read_behind_what_was_said_before_it(onnx: OnnxE5) -> None:
@@ -218,6 +217,6 @@ def test_a_statement_is_read_behind_what_was_said_before_it(onnx: OnnxE5) -> Non
     behind, alone, long, long_behind = together
     assert behind @ alone < 0.99
     assert long @ long_behind > 0.9999  # there is no room for what was said before
-    _, prompt = onnx.prompt_vectors("how long does the export take?")
+    prompt = onnx.need_of_prompt("how long does the export take?")
     assert prompt @ behind > prompt @ alone
     assert onnx.need_vectors([]).shape == (0, 384)

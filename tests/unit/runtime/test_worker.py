@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from filrouge.capture.service import store_events
@@ -171,6 +172,22 @@ def test_prompts_that_are_understood_together_see_each_other(tmp_path: Path) -> 
             told.append({memory.text: memory.mention_count for memory in rows})
             assert [hit.text for hit in known(parts, "What port does production listen on?").hits] == [rows[0].text]
     assert told[0] == told[1]
+
+
+def test_no_job_begins_while_somebody_waits_for_a_context(tmp_path: Path) -> None:
+    with running(str(tmp_path)) as parts:
+        idle(parts)
+        began = Event()
+
+        def recall(_: Tx) -> None:
+            began.set()
+            time.sleep(0.3)
+
+        waited_for = parts.readers.submit_recall(recall)
+        assert began.wait(5)
+        store_events(parts, [event(text="Production listens on port 8443.")]).result(60)
+        idle(parts)
+        assert waited_for.done()
 
 
 def test_the_brief_follows_what_was_understood(tmp_path: Path) -> None:

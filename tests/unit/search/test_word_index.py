@@ -62,6 +62,23 @@ def test_it_finds_the_rows_that_fts5_finds(
         assert set(found) == by_fts5(texts, question)
 
 
+@pytest.mark.parametrize("question", ["port 443", "ports 443", "reports", "to be or not to be"])
+def test_phrases_that_would_all_be_repeated_are_looked_up_once_for_the_same_scores(question: str) -> None:
+    terms = ANALYSER.terms(question)
+    repeated = " OR ".join(f'"{" ".join(one.words)}"' for one in phrases(terms) for _ in range(one.times))
+    connection: Any = apsw.Connection(":memory:")
+    with closing(connection):
+        connection.execute("create virtual table t using fts5 (a)")
+        for text in ("the port is 443", "reports of ports", "443 to be", "not a report"):
+            connection.execute("insert into t (a) values (?)", (ANALYSER.tokens(text),))
+        scores = [
+            {row: times * score for row, score in connection.execute("select rowid, bm25(t) from t(?)", (match,))}
+            for match, times in ((any_of(terms), common_times(terms)), (repeated, 1))
+        ]
+    assert scores[0] == pytest.approx(scores[1])  # pyright: ignore[reportUnknownMemberType]
+    assert scores[0]
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(TEXTS, min_size=1, max_size=8), st.sampled_from(["drizzle ports", "Réponse", "report port 3.11"]))
 def test_its_scores_are_those_that_bm25_gives_for_the_same_tokens(
