@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filrouge.core.protocols import WordIndex
-from filrouge.search.analyser import any_of
+from filrouge.search.analyser import any_of, common_times, phrases
 from filrouge.search.models import NEVER, IndexPosition, Selection, WordRow
 from filrouge.search.ranking import BACKEND_OKAPI, CollectionStatistics, bm25
 from filrouge.search.repository import WordFiles
