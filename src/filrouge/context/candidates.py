@@ -639,12 +639,12 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
     if ranking.by_need:
         ranked_turns = replace(ranked_turns, turns=tuple(map(_apply_need_rules, ranked_turns.turns)))
     request.notices.extend(dict.fromkeys([*ranking.notices, *ranked_turns.notices]))
-    are_turns_known = ranked_turns.known >= threshold
     known = ranking.known if ranking.by_need else max(ranking.known, ranked_turns.known)
-    is_known = known >= threshold
-    if ranking.by_need and any(ranked.names_speakers for ranked in ranked_turns.turns):
-        # What is known in chats was learned from chats, and need was not.
-        is_known = is_known and are_turns_known
+    is_known = are_turns_known = known >= threshold
+    if ranking.by_need:  # the need was not learned from turns, nor from chats between people
+        are_turns_known = ranked_turns.known >= threshold
+        is_chat = any(ranked.names_speakers for ranked in ranked_turns.turns)
+        is_known = is_known and (are_turns_known or not is_chat)
     requested = kinds_of_prompt(request.prompt)
     candidates = _PromptCandidates(
         ranking=ranking,
@@ -654,7 +654,7 @@ def memories(parts: Parts, tx: Tx, request: ContextRequest) -> Sequence[Candidat
         question_words=topic_words(question.text),
         asks_for_work=bool(requested),
         is_known=is_known,
-        are_turns_known=are_turns_known if ranking.by_need else is_known,
+        are_turns_known=are_turns_known,
         threshold=threshold,
         memory_threshold=memory_threshold,
         scores={"anything" if ranking.by_need else "known": round(known, 4)},
@@ -681,12 +681,13 @@ def _may_turns_help(parts: Parts, tx: Tx, request: ContextRequest, question: Que
     """True if the words of the prompt lead to a chat between people, or to an answer of another session."""
     words, turns = turns_with_words(parts, tx, question, _TURNS_LOOKED_AT)
     enough = max(_MIN_SHARED_WORDS, _REPEAT_COVERAGE * words)
-    return any(
-        bool(speaker_of(turn.text))
-        if turn.role == "user"
-        else turn.role == "assistant" and shared >= enough and turn.scope.session != request.session
-        for turn, shared in turns
-    )
+
+    def may_help(turn: Turn, shared: int) -> bool:
+        if turn.role == "user":
+            return bool(speaker_of(turn.text))
+        return turn.role == "assistant" and shared >= enough and turn.scope.session != request.session
+
+    return any(may_help(turn, shared) for turn, shared in turns)
 
 
 def _question(request: ContextRequest) -> Question:

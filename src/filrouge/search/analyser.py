@@ -422,8 +422,12 @@ def any_of(terms: Terms) -> str:
 
 
 def common_times(terms: Terms) -> int:
-    """Return how often every phrase of a question would be repeated; FTS5 looks each repetition up anew."""
-    return min(times) if len(times := {phrase.times for phrase in phrases(terms)}) == 1 else 1
+    """Return how often each phrase would be repeated, if that is the same for all, else 1.
+
+    FTS5 takes as long for a repetition as for another phrase.
+    """
+    times = {phrase.times for phrase in phrases(terms)}
+    return times.pop() if len(times) == 1 else 1
 
 
 def all_of(tokens: Iterable[str]) -> str:
