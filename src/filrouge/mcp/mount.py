@@ -8,6 +8,7 @@ this machine and those from the settings.
 from __future__ import annotations
 
 import asyncio
+import gc
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -83,4 +84,5 @@ async def _endpoint(request: Request) -> ASGIApp:
             hosts = [*HOSTS, *configured_hosts, *(f"{name}:*" for name in configured_hosts)]
             origins = [*ORIGINS, *(f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts)]
             state.mcp = module.endpoint(parts_of(request), hosts, origins)
+            gc.freeze()  # as for the rest of the application: see `filrouge.server.serving`
     return cast("ASGIApp", state.mcp)

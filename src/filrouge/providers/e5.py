@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unicodedata
 from array import array
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -1053,6 +1054,8 @@ if __name__ == "__main__":
 Result = TypeVar("Result")
 #: More threads gain little with such a small model, and would take processors from other work.
 _MAX_THREADS: Final = 4
+#: Of threads that embed for jobs, as of the command `nice`.
+_JOB_NICENESS: Final = 10
 #: Maximum time that a batch of passages waits for questions: about five questions.
 _MAX_WAIT_SECONDS: Final = 0.05
 
@@ -1320,6 +1323,15 @@ class OnnxE5(LazyE5["_Model"]):
         return self._load_once().need_vectors(statements, self._queue.wait)
 
 
+def _lower_priority() -> None:
+    """Let this thread, which computes for jobs, use what other threads leave of the processor.
+
+    Linux has a priority for each thread; elsewhere it would be the priority of the whole process.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _JOB_NICENESS)
+
+
 def _build_and_load(path: str) -> _Model:
     build_in_subprocess(path)
     model = _Model(path)
@@ -1379,7 +1391,7 @@ class _Model:
             onnx_session(os.path.join(directory, name), remedy, all_threads=False)
             for name in (LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS)
         )
-        self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed")
+        self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed", initializer=_lower_priority)
         self._words = _Rows(os.path.join(directory, WORD_TABLE))
         self._positions: Floats = np.load(os.path.join(directory, POSITION_TABLE))
         self._tokenizer = load_tokenizer(directory)

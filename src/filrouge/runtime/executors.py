@@ -1,10 +1,10 @@
-"""Executors and signals: one writer thread, a reader pool, a pool for long computations, periodic tasks.
+"""Executors and signals: one writer thread, a reader pool, a thread for long computations, periodic tasks.
 
 SQLite allows one writer, so one thread does all writes. It takes up to 64 waiting writes and commits them together:
 one fsync serves all of them, and a future completes only after the commit. A write that fails is rolled back alone.
 Patient writes (those of jobs) yield: their batch is committed as soon as another write arrives, and they continue
-after it. Reads run on a small pool with one connection per thread. Long computations have their own pool, so that
-they do not delay other reads.
+after it. Reads run on a small pool with one connection per thread. Long computations have a thread of their own, so
+that they do not delay other reads; a second one would only compete with it for the interpreter lock.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from filrouge.core.protocols import Database, Tx
 _LOG = logging.getLogger(__name__)
 MAX_WRITES_PER_COMMIT = 64
 READER_THREADS = 4
-#: More threads would only compete for the interpreter lock.
-RECALL_THREADS: Final = 2
 #: After this many commits that overtook the patient queue, one batch of patient writes runs.
 _MAX_OVERTAKING_COMMITS: Final = 8
 
@@ -211,7 +209,7 @@ class ReaderPool:
         self._connections = local()
         self._opened: list[Database] = []
         self._pool = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="filrouge-reader")
-        self._recall_pool = ThreadPoolExecutor(RECALL_THREADS, thread_name_prefix="filrouge-recall")
+        self._recall_pool = ThreadPoolExecutor(1, thread_name_prefix="filrouge-recall")
         self._recalls = 0
         self._lock = Lock()
 
@@ -225,7 +223,7 @@ class ReaderPool:
         return self._pool.submit(self._run, read)
 
     def submit_recall(self, read: Callable[[Tx], T]) -> Future[T]:
-        """Run a long-running `read` on the pool for long computations."""
+        """Run a long-running `read` on the thread for long computations."""
         with self._lock:
             self._recalls += 1
         future = self._recall_pool.submit(self._run, read)

@@ -31,6 +31,9 @@ _LOCK_CHECK_SECONDS = 0.2
 _TAKE_OVER_SECONDS = 30.0
 #: Thread switch interval. An answer passes through several threads and would wait 5 ms at each with the default.
 _SWITCH_SECONDS = 0.0005
+#: Python looks for garbage after 700 new objects; the daemon reads as many for one prompt, and next to none are garbage
+#: that only a search finds.
+_COLLECT_AFTER_OBJECTS = 10_000
 #: Numpy's matrix libraries read these once. With several threads they wait for each other in busy loops, which costs
 #: twice the processor time, and twenty times as much on a busy machine.
 _MATRIX_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -39,6 +42,7 @@ _MATRIX_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_TH
 def main() -> int:
     """Run until asked to stop, and return the exit code."""
     sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.set_threshold(_COLLECT_AFTER_OBJECTS)
     for name in _MATRIX_THREADS:
         os.environ.setdefault(name, "1")
     os.umask(0o077)  # for every way of starting: a log file that is rotated later must stay private, too

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import gc
 import json
 import logging
 import os
@@ -285,6 +286,7 @@ def _prepare(front: Front, loop: asyncio.AbstractEventLoop) -> None:
     app = front.load()
     with suppress(RuntimeError):  # the loop is closed, because the daemon stopped in the meantime
         import_module("filrouge.server.deferred").import_all(app, loop)
+    gc.freeze()  # a collection that looks through all of this holds every request for a tenth of a second
 
 
 async def _stop_when_home_is_gone(shutdown: _Shutdown, home: str) -> None:

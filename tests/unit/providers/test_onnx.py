@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import islice
@@ -123,6 +126,16 @@ def test_a_part_of_a_long_text_is_made_of_its_own_words(onnx: OnnxE5) -> None:
     _, (spread,) = onnx.passages_with_parts([text], [[range(places[0], places[0] + 9)]])
     assert np.array_equal(spread[0, 384:768], first[0])
     assert np.abs(spread[0, :384] - first[0]).max() > 0.1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread has a priority of its own on Linux only")
+def test_passages_are_embedded_at_a_lower_priority_and_questions_at_that_of_their_caller(onnx: OnnxE5) -> None:
+    onnx.passages([f"The ferry leaves at {hour} o'clock, and the harbour closes an hour later." for hour in range(64)])
+    onnx.query("when does the ferry leave?")
+    ids = [one.native_id for one in threading.enumerate() if one.name.startswith("filrouge-embed")]
+    assert ids
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert all(os.getpriority(os.PRIO_PROCESS, id_ or 0) > own for id_ in ids)
 
 
 @pytest.mark.parametrize(
