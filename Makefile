@@ -42,9 +42,9 @@ vendor: $(VENV)/.test ## copy the dashboard's JavaScript libraries from their np
 screenshots: $(VENV)/.test ## make the pictures of the dashboard in docs/images/dashboard (needs Chromium)
 	@$(BIN)/python -m tests.support.dashboard_screenshots
 
-bench: $(VENV)/.installed ## latency of the hook, and where the daemon's time goes
-	@$(BIN)/python bench/hook.py --out bench/results/hook.json
-	@$(BIN)/python bench/flames.py --out bench/results
+bench: $(VENV)/.test ## what Filrouge costs, in a table; DATA=DIR, BEFORE=CHECKOUT/.venv/bin/python, a rest of the day
+	@$(BIN)/python bench/flames.py --out bench/results $(if $(BEFORE),--before $(BEFORE))
+	@$(BIN)/python bench/speed.py --data $(DATA) $(if $(BEFORE),--before $(BEFORE)) --out bench/results/speed.md
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -22,7 +22,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,13 @@ def times(deeds: Iterable[Deed]) -> dict[str, float]:
     }
 
 
-def main() -> int:
+def is_wrong(run: dict[str, Any]) -> bool:
+    """Whether somebody was told of an error, or something is contradictory or missing."""
+    return bool(run["troubles"] or run["contradictions"] or run["missing"])
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options; None = those of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--writers", type=int, default=11)
@@ -126,15 +132,18 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--check", action="store_true", help="exit 1 when the gate is missed")
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    asked = parse()
     runs = [measured(asked) for _ in range(asked.runs)]
     text = json.dumps(runs, indent=2, ensure_ascii=False)
     print(text)
     if asked.out:
         asked.out.write_text(text + "\n", encoding="utf-8")
-    wrong = any(run["troubles"] or run["contradictions"] or run["missing"] for run in runs)
     missed = any(run["writes over the wire"]["p99"] > GATE_MS for run in runs)
-    return int(wrong or (asked.check and missed))
+    return int(any(map(is_wrong, runs)) or (asked.check and missed))
 
 
 if __name__ == "__main__":

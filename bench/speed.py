@@ -1,0 +1,325 @@
+"""What Filrouge costs, by the processor's clock: this checkout beside another one, on one machine, one after the other.
+
+    python bench/speed.py --data DIR --before CHECKOUT/.venv/bin/python --check --out bench/results/speed.md
+    python bench/speed.py --data DIR --only start --only hook            # these lines alone
+
+Both are met from outside only, as an agent meets them: hooks, routes over the socket, and what the system knows of the
+daemon's process. So any two versions can be compared whose routes are the same.
+
+start   a daemon in a new home, until it has stored a first prompt: processor seconds, and its memory then
+idle    processor milliseconds in a second in which nobody asks anything, once all is understood
+hook    a hook, the whole process, with the shortest prompt: processor milliseconds, the median
+prompt  what the daemon spends on a prompt, and on a turn of work: see `bench/flames.py`
+ingest  real conversations (LoCoMo, development split) into one home until all is understood: messages a second
+writes  writes beside reads: see `bench/mixed.py`; this checkout alone
+
+Gates: a start of at most 1.2 s, a hook of at most 35 ms, half of what a prompt cost before, 2.5 times as many messages
+a second, and 250 ms for 99 writes of 100 in each of three runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import flames
+import mixed
+import recall
+
+TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+PATIENCE_SECONDS: Final = 1800.0
+IDLE_SECONDS: Final = 60.0
+HOOKS: Final = 40
+CONVERSATIONS: Final = 3
+MIXED_RUNS: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """A line of the table.
+
+    Attributes:
+        before: None = not measured.
+        holds: whether the gate holds; None = there is none, or nothing to hold it against.
+    """
+
+    what: str
+    now: float
+    before: float | None = None
+    gate: str = ""
+    holds: bool | None = None
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("filrouge", timeout=PATIENCE_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Daemon:
+    """A running daemon in a home of its own."""
+
+    python: str
+    environ: dict[str, str]
+    process: subprocess.Popen[bytes]
+
+    def request(self, method: str, path: str, body: object = None) -> Any:
+        """Return the answer to a request over the socket.
+
+        Raises:
+            OSError: nobody answers.
+        """
+        connection = _SocketConnection(os.path.join(self.environ["FILROUGE_HOME"], "filrouge.sock"))
+        try:
+            content = json.dumps(body).encode() if body is not None else None
+            connection.request(method, path, content, {"content-type": "application/json"})
+            reply = connection.getresponse()
+            return json.loads(reply.read()) if reply.status == 200 else None
+        finally:
+            connection.close()
+
+    def cpu_seconds(self) -> float:
+        """Return the processor seconds that the process has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+    def megabytes(self) -> float:
+        """Return the resident memory of the process."""
+        return (
+            int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1])
+            * os.sysconf("SC_PAGE_SIZE")
+            / 2**20
+        )
+
+    def hook(self, event: str, **fields: str) -> None:
+        """Run the hook of Claude Code with an event."""
+        payload = {"hook_event_name": event, "cwd": self.environ["HOME"], **fields}
+        command = [os.path.join(os.path.dirname(self.python), "filrouge"), "hook", "--host", "claude-code"]
+        subprocess.run(
+            command, input=json.dumps(payload).encode(), env=self.environ, capture_output=True, check=True, timeout=60
+        )
+
+    def settle(self) -> None:
+        """Wait until no job waits or runs."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while (queue := self.request("GET", "/daemon/status")["queue"])["waiting"] + queue["running"]:
+            if time.monotonic() > until:
+                raise SystemExit("the daemon does not come to rest")
+            time.sleep(0.25)
+
+
+@contextmanager
+def started(python: str) -> Generator[Daemon]:
+    """Start the daemon of a checkout and wait until it answers; its process ends with the block."""
+    with tempfile.TemporaryDirectory(prefix="frl-") as scratch:
+        environ = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(("FILROUGE_", "PYTHON"))},
+            "HOME": scratch,
+            "FILROUGE_HOME": os.path.join(scratch, "home"),
+            "PATH": f"{os.path.dirname(python)}:{os.environ['PATH']}",
+        }
+        process = subprocess.Popen([python, "-m", "filrouge.server"], env=environ, stderr=subprocess.DEVNULL)
+        daemon = Daemon(python=python, environ=environ, process=process)
+        try:
+            until = time.monotonic() + 60
+            while not _answers(daemon):
+                if time.monotonic() > until:
+                    raise SystemExit(f"the daemon of {python} does not start")
+                time.sleep(0.02)
+            yield daemon
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _answers(daemon: Daemon) -> bool:
+    """Whether the daemon takes what a hook sends."""
+    try:
+        first = event("started", "prompt", "ok", time.time())
+        return daemon.request("POST", "/hooks/events", {"events": [first]}) is not None
+    except OSError:
+        return False
+
+
+def event(key: str, kind: str, text: str, at: float, session: str = "") -> dict[str, Any]:
+    """Something that was said, as a hook sends it."""
+    return {
+        "v": 1,
+        "id": blake2b(key.encode(), digest_size=13).hexdigest(),
+        "host": "bench",
+        "kind": kind,
+        "session": session,
+        "at": at,
+        "key": key,
+        "data": {"text": text},
+    }
+
+
+def start(python: str) -> tuple[float, float]:
+    """Return the processor seconds of a start, the median of five, and the megabytes of the process then."""
+    seconds, megabytes = list[float](), list[float]()
+    for _ in range(5):
+        with started(python) as daemon:
+            seconds.append(daemon.cpu_seconds())
+            megabytes.append(daemon.megabytes())
+    return statistics.median(seconds), statistics.median(megabytes)
+
+
+def idle_and_hook(python: str) -> tuple[float, float]:
+    """Return the processor milliseconds of an idle second, and those of a hook process."""
+    with started(python) as daemon:
+        for number in range(5):
+            daemon.hook("UserPromptSubmit", session_id="warm", prompt=f"The port of the ledger is {9000 + number} now.")
+        own = list[float]()
+        for number in range(HOOKS):
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            daemon.hook("UserPromptSubmit", session_id=f"s{number}", prompt="ok")
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            own.append(1000 * (after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime))
+        daemon.settle()
+        time.sleep(30)  # what is put off for some seconds
+        begin = daemon.cpu_seconds()
+        time.sleep(IDLE_SECONDS)
+        return 1000 * (daemon.cpu_seconds() - begin) / IDLE_SECONDS, statistics.median(own)
+
+
+def ingest(python: str, data: Path) -> tuple[float, float]:
+    """Return messages a second, and processor milliseconds of a message."""
+    with started(python) as daemon:
+        daemon.hook("UserPromptSubmit", session_id="warm", prompt="The model is loaded before the first conversation.")
+        daemon.settle()
+        said, begin, used = 0, time.monotonic(), daemon.cpu_seconds()
+        for number, store in enumerate(list(recall.stores(data, "locomo"))[:CONVERSATIONS]):
+            for one in store.said:
+                key = f"{number}-{one.id}"
+                sent = event(key, one.kind, one.text, one.at.timestamp(), f"{number}-{one.session}")
+                if daemon.request("POST", "/hooks/events", {"events": [sent]}) is None:
+                    raise SystemExit(f"{python} does not take an event")
+            said += len(store.said)
+            daemon.settle()
+        return said / (time.monotonic() - begin), 1000 * (daemon.cpu_seconds() - used) / said
+
+
+def start_lines(now: str, before: str | None) -> list[Line]:
+    """The lines of a start."""
+    seconds, megabytes = start(now)
+    old = start(before) if before else (None, None)
+    return [
+        Line(what="start, processor s", now=seconds, before=old[0], gate="≤ 1.2", holds=seconds <= 1.2),
+        Line(what="memory then, MB", now=megabytes, before=old[1], gate="goal ≤ 120"),
+    ]
+
+
+def hook_lines(now: str, before: str | None) -> list[Line]:
+    """The lines of a hook and of doing nothing."""
+    idle, hook = idle_and_hook(now)
+    old = idle_and_hook(before) if before else (None, None)
+    return [
+        Line(what="hook, processor ms", now=hook, before=old[1], gate="≤ 35", holds=hook <= 35),
+        Line(what="doing nothing, processor ms a second", now=idle, before=old[0], gate="goal ≤ 1"),
+    ]
+
+
+def prompt_lines(now: str, before: str | None) -> list[Line]:
+    """The lines of a prompt and a turn, as `bench/flames.py` counts them."""
+    asked, turn = (seen.ms for seen in flames.measure(now))
+    old = [seen.ms for seen in flames.measure(before)] if before else None
+    halved = asked <= old[0] / 2 if old else None
+    return [
+        Line(what="prompt, daemon's processor ms", now=asked, before=old and old[0], gate="≤ half", holds=halved),
+        Line(what="turn of work, daemon's processor ms", now=turn, before=old and old[1]),
+    ]
+
+
+def ingest_lines(now: str, before: str | None, data: Path) -> list[Line]:
+    """The lines of taking conversations in."""
+    rate, spent = ingest(now, data)
+    old = ingest(before, data) if before else None
+    faster = rate >= 2.5 * old[0] if old else None
+    return [
+        Line(what="ingest, messages a second", now=rate, before=old and old[0], gate="≥ 2.5 times", holds=faster),
+        Line(what="a message, processor ms", now=spent, before=old and old[1]),
+    ]
+
+
+def write_lines() -> list[Line]:
+    """The lines of writes beside reads; one for each run."""
+    return [write_line(mixed.measured(mixed.parse([]))) for _ in range(MIXED_RUNS)]
+
+
+def write_line(run: Mapping[str, Any]) -> Line:
+    """The line of a run of `bench/mixed.py`."""
+    pace = f"{run['writes per second']} writes and {run['reads per second']} reads a second"
+    p99 = run["writes over the wire"]["p99"]
+    return Line(
+        what=f"99 writes of 100, ms ({pace}, load before {run['load before']})",
+        now=p99,
+        gate="≤ 250",
+        holds=p99 <= mixed.GATE_MS and not mixed.is_wrong(run),
+    )
+
+
+def table(lines: Sequence[Line]) -> str:
+    """The table in Markdown."""
+    words = {True: "holds", False: "**missed**", None: ""}
+    rows = [
+        f"| {line.what} | {'' if line.before is None else f'{line.before:.4g}'} | {line.now:.4g} | {line.gate} |"
+        f" {words[line.holds]} |"
+        for line in lines
+    ]
+    return "\n".join(["| what | before | now | gate | |", "|---|--:|--:|---|---|", *rows])
+
+
+def main() -> int:
+    """Measure, print and write the table, and judge."""
+    asked = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    asked.add_argument("--data", type=Path, required=True, help="directory of the benchmark data")
+    asked.add_argument("--before", help="the interpreter of another checkout's environment")
+    asked.add_argument("--only", action="append", help="these lines alone; may be repeated")
+    asked.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
+    asked.add_argument("--out", type=Path, help="where the table is written")
+    options = asked.parse_args()
+    if not (options.data / "locomo.jsonl.xz").exists():
+        print(f"no data: locomo.jsonl.xz is not in {options.data}")
+        return 2
+    now, before = sys.executable, options.before
+    parts: dict[str, Callable[[], list[Line]]] = {
+        "start": lambda: start_lines(now, before),
+        "hook": lambda: hook_lines(now, before),
+        "prompt": lambda: prompt_lines(now, before),
+        "ingest": lambda: ingest_lines(now, before, options.data),
+        "writes": write_lines,
+    }
+    lines = list[Line]()
+    for name, measure in parts.items():
+        if not options.only or name in options.only:
+            lines += measure()
+            print(table(lines), flush=True)
+    if options.out:
+        options.out.write_text(f"{table(lines)}\n", encoding="utf-8")
+    return int(options.check and any(line.holds is False for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
