@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -244,22 +244,22 @@ def hook_lines(now: str, before: str | None) -> list[Line]:
 def prompt_lines(now: str, before: str | None) -> list[Line]:
     """The lines of a prompt and a turn, as `bench/flames.py` counts them."""
     asked, turn = (seen.ms for seen in flames.measure(now))
-    old = [seen.ms for seen in flames.measure(before)] if before else None
-    halved = asked <= old[0] / 2 if old else None
+    old_asked, old_turn = (seen.ms for seen in flames.measure(before)) if before else (None, None)
+    halved = None if old_asked is None else asked <= old_asked / 2
     return [
-        Line(what="prompt, daemon's processor ms", now=asked, before=old and old[0], gate="≤ half", holds=halved),
-        Line(what="turn of work, daemon's processor ms", now=turn, before=old and old[1]),
+        Line(what="prompt, daemon's processor ms", now=asked, before=old_asked, gate="≤ half", holds=halved),
+        Line(what="turn of work, daemon's processor ms", now=turn, before=old_turn),
     ]
 
 
 def ingest_lines(now: str, before: str | None, data: Path) -> list[Line]:
     """The lines of taking conversations in."""
     rate, spent = ingest(now, data)
-    old = ingest(before, data) if before else None
-    faster = rate >= 2.5 * old[0] if old else None
+    old_rate, old_spent = ingest(before, data) if before else (None, None)
+    faster = None if old_rate is None else rate >= 2.5 * old_rate
     return [
-        Line(what="ingest, messages a second", now=rate, before=old and old[0], gate="≥ 2.5 times", holds=faster),
-        Line(what="a message, processor ms", now=spent, before=old and old[1]),
+        Line(what="ingest, messages a second", now=rate, before=old_rate, gate="≥ 2.5 times", holds=faster),
+        Line(what="a message, processor ms", now=spent, before=old_spent),
     ]
 
 
@@ -268,7 +268,7 @@ def write_lines() -> list[Line]:
     return [write_line(mixed.measured(mixed.parse([]))) for _ in range(MIXED_RUNS)]
 
 
-def write_line(run: Mapping[str, Any]) -> Line:
+def write_line(run: dict[str, Any]) -> Line:
     """The line of a run of `bench/mixed.py`."""
     pace = f"{run['writes per second']} writes and {run['reads per second']} reads a second"
     p99 = run["writes over the wire"]["p99"]

@@ -37,6 +37,9 @@ _MAX_TITLE_WORDS: Final = 9
 _MAX_LABEL_WORDS: Final = 5
 #: Of a very long prompt, only this many characters at each end are read.
 _MAX_END_CHARS: Final = 60_000
+#: Texts of up to this many characters are kept with their spans in large numbers: a project's prompts are read again
+#: whenever its threads are.
+_MAX_SHORT_CHARS: Final = 2000
 #: From this many characters and paragraphs on, a text without a lead-in is a paste; nobody types that much.
 _MIN_PASTE_CHARS: Final = 1500
 _MIN_PASTE_PARAGRAPHS: Final = 5
@@ -905,9 +908,18 @@ def _long_quotations(text: str) -> Iterator[tuple[int, int]]:
 # --- Combining the steps ----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
 def _material(text: str) -> tuple[tuple[int, int], ...]:
     """Return the spans of material, in order and disjoint; the middle of a very long text is always material."""
+    return _spans_of_short_text(text) if len(text) <= _MAX_SHORT_CHARS else _spans_of_long_text(text)
+
+
+@lru_cache(maxsize=1024)
+def _spans_of_short_text(text: str) -> tuple[tuple[int, int], ...]:
+    return _find_spans(text)
+
+
+@lru_cache(maxsize=64)
+def _spans_of_long_text(text: str) -> tuple[tuple[int, int], ...]:
     if len(text) <= 2 * _MAX_END_CHARS:
         return _find_spans(text)
     gap = "\n\n"

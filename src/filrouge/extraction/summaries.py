@@ -482,7 +482,9 @@ def concepts(
 
 def asked_words(turns: Sequence[Turn]) -> frozenset[str]:
     """Return the folded words whose rarity `concepts` would ask for."""
-    return frozenset(fold(word) for spoken in sentences_with_speaker(turns) for run in _runs(spoken) for word in run)
+    return frozenset(
+        fold(word) for spoken in sentences_with_speaker(turns) for run in _runs(spoken.text) for word in run
+    )
 
 
 def _constant_rarity(word: str) -> float:
@@ -494,7 +496,7 @@ def _word_weights(sentences: Sequence[SpokenSentence], rarity: Rarity) -> dict[s
     counts = Counter[str]()
     spelt = dict[str, str]()
     for spoken in sentences:
-        plain = {fold(word) for run in _runs(spoken) for word in run}
+        plain = sorted({fold(word) for run in _runs(spoken.text) for word in run})
         for word in plain:
             spelt.setdefault(canonical(word), word)
         counts.update({canonical(word): _SPEAKER_WEIGHT[spoken.speaker] for word in plain})
@@ -516,7 +518,7 @@ def _phrases(sentences: Sequence[SpokenSentence]) -> dict[tuple[str, ...], _Phra
     found: dict[tuple[str, ...], _Phrase] = {}
     for spoken in sentences:
         seen = set[tuple[str, ...]]()
-        for run in _runs(spoken):
+        for run in _runs(spoken.text):
             for start in range(len(run)):
                 for length in range(1, min(_MAX_PHRASE_WORDS, len(run) - start) + 1):
                     surface = run[start : start + length]
@@ -530,10 +532,18 @@ def _phrases(sentences: Sequence[SpokenSentence]) -> dict[tuple[str, ...], _Phra
     return found
 
 
-def _runs(spoken: SpokenSentence) -> Iterator[list[str]]:
-    """Yield the runs of content words of a sentence, as they are spelt."""
+@lru_cache(maxsize=4096)
+def _runs(sentence: str) -> tuple[tuple[str, ...], ...]:
+    """Return the runs of content words of a sentence, as they are spelt.
+
+    A thread is named again whenever prompts come or go, from the same sentences.
+    """
+    return tuple(map(tuple, _split_into_runs(sentence)))
+
+
+def _split_into_runs(sentence: str) -> Iterator[list[str]]:
     run: list[str] = []
-    for raw in spoken.text.split():
+    for raw in sentence.split():
         head = raw.lstrip("\"'“”«(¿¡*_`[{<")
         word = head.rstrip("\"'“”».,;:!?…)*_`]}>")
         bare = _without_article(word)
