@@ -42,7 +42,8 @@ vendor: $(VENV)/.test ## copy the dashboard's JavaScript libraries from their np
 screenshots: $(VENV)/.test ## make the pictures of the dashboard in docs/images/dashboard (needs Chromium)
 	@$(BIN)/python -m tests.support.dashboard_screenshots
 
-bench: $(VENV)/.test ## what Filrouge costs, in a table; DATA=DIR, BEFORE=CHECKOUT/.venv/bin/python, a rest of the day
+bench: $(VENV)/.test ## what Filrouge costs, in a table: DATA=DIR, BEFORE=CHECKOUT/.venv/bin/python
+	@test -n "$(DATA)" || { echo "The data of the benchmarks is missing: make bench DATA=DIR"; exit 2; }
 	@$(BIN)/python bench/flames.py --out bench/results $(if $(BEFORE),--before $(BEFORE))
 	@$(BIN)/python bench/speed.py --data $(DATA) $(if $(BEFORE),--before $(BEFORE)) --out bench/results/speed.md
 
