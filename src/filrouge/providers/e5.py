@@ -1329,7 +1329,9 @@ def _lower_priority() -> None:
     Linux has a priority for each thread; elsewhere it would be the priority of the whole process.
     """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _JOB_NICENESS)
+        thread = threading.get_native_id()
+        # A process that was started with a lower priority still may not raise it.
+        os.setpriority(os.PRIO_PROCESS, thread, max(_JOB_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _build_and_load(path: str) -> _Model:
