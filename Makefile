@@ -44,8 +44,8 @@ screenshots: $(VENV)/.test ## make the pictures of the dashboard in docs/images/
 
 bench: $(VENV)/.test ## what Filrouge costs, in a table: DATA=DIR, BEFORE=CHECKOUT/.venv/bin/python
 	@test -n "$(DATA)" || { echo "The data of the benchmarks is missing: make bench DATA=DIR"; exit 2; }
-	@$(BIN)/python bench/flames.py --out bench/results $(if $(BEFORE),--before $(BEFORE))
-	@$(BIN)/python bench/speed.py --data $(DATA) $(if $(BEFORE),--before $(BEFORE)) --out bench/results/speed.md
+	@$(BIN)/python bench/hook.py --out bench/results/hook.json
+	@$(BIN)/python bench/speed.py --data $(DATA) $(if $(BEFORE),--before $(BEFORE)) --pictures bench/results --out bench/results/speed.md
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -115,12 +115,7 @@ class Told:
 
     def hook(self, event: str, session: str, **fields: str) -> str:
         """Run the hook with an event, and return what it prints."""
-        payload = {"session_id": session, "hook_event_name": event, "cwd": self.folder, **fields}
-        command = [os.path.join(os.path.dirname(self.python), "filrouge"), "hook", "--host", "claude-code"]
-        done = subprocess.run(
-            command, input=json.dumps(payload), env=self.environ, capture_output=True, text=True, check=True, timeout=60
-        )
-        return done.stdout
+        return run_hook(self.python, self.environ, session_id=session, hook_event_name=event, cwd=self.folder, **fields)
 
     def read(self, begin: float, end: float) -> Iterator[tuple[int, int, Stack]]:
         """What was seen between two moments."""
@@ -140,6 +135,24 @@ class Told:
         raise SystemExit("the daemon does not come to rest")
 
 
+def environment(python: str, scratch: str) -> dict[str, str]:
+    """Return what a process of a checkout sees whose home is in `scratch`; nothing of this machine's own Filrouge."""
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith(("FILROUGE_", "PYTHON"))},
+        "HOME": scratch,
+        "FILROUGE_HOME": os.path.join(scratch, "home"),
+        "PATH": f"{os.path.dirname(python)}:{os.environ['PATH']}",
+    }
+
+
+def run_hook(python: str, environ: dict[str, str], **payload: str) -> str:
+    """Run a checkout's hook of Claude Code, and return what it prints."""
+    command = [os.path.join(os.path.dirname(python), "filrouge"), "hook", "--host", "claude-code"]
+    return subprocess.run(
+        command, input=json.dumps(payload), env=environ, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
 def measure(python: str) -> tuple[Seen, Seen]:
     """What prompts and turns cost the daemon of a checkout, whose interpreter this is."""
     projects = [json.loads(path.read_text("utf-8")) for path in PROJECTS]
@@ -149,12 +162,7 @@ def measure(python: str) -> tuple[Seen, Seen]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.path.join(scratch, "work")
         os.mkdir(folder)
-        environ = {
-            **{key: value for key, value in os.environ.items() if not key.startswith(("FILROUGE_", "PYTHON"))},
-            "HOME": scratch,
-            "FILROUGE_HOME": os.path.join(scratch, "home"),
-            "PATH": f"{os.path.dirname(python)}:{os.environ['PATH']}",
-        }
+        environ = environment(python, scratch)
         stacks = Path(scratch) / "stacks"
         running = subprocess.Popen([python, __file__, "--daemon", str(stacks)], env=environ, cwd=scratch)
         try:
@@ -264,6 +272,13 @@ def heaviest(seen: Seen, count: int = 12) -> Iterator[tuple[str, float]]:
         yield name, spent / seen.stacks.total()
 
 
+def draw(out: Path, version: str, asked: Seen, turn: Seen) -> None:
+    """Write the pictures of a prompt and a turn; `version` is "before" or "now"."""
+    for kind, seen in (("prompt", asked), ("turn", turn)):
+        name = f"flames_{kind}{'_before' if version == 'before' else ''}.svg"
+        (out / name).write_text(picture(seen, f"A {kind}, {version}"), encoding="utf-8")
+
+
 def main() -> None:
     """Measure, draw, and write the table."""
     asked = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -278,9 +293,9 @@ def main() -> None:
         asked.error("--out is missing")
     versions = {"before": options.before} if options.before else {}
     for version, python in (versions | {"now": sys.executable}).items():
-        for kind, seen in zip(("prompt", "turn"), measure(python), strict=True):
-            name = f"flames_{kind}{'_before' if version == 'before' else ''}.svg"
-            (options.out / name).write_text(picture(seen, f"A {kind}, {version}"), encoding="utf-8")
+        asked_and_turn = measure(python)
+        draw(options.out, version, *asked_and_turn)
+        for kind, seen in zip(("prompt", "turn"), asked_and_turn, strict=True):
             print(f"{kind} {version}: {seen.ms:.1f} processor ms, n = {seen.count}")
             for function, share in heaviest(seen):
                 print(f"   {100 * share:5.1f} %  {function}")

@@ -7,9 +7,9 @@ Both are met from outside only, as an agent meets them: hooks, routes over the s
 daemon's process. So any two versions can be compared whose routes are the same.
 
 start   a daemon in a new home, until it has stored a first prompt: processor seconds, and its memory then
-idle    processor milliseconds in a second in which nobody asks anything, once all is understood
-hook    a hook, the whole process, with the shortest prompt: processor milliseconds, the median
-prompt  what the daemon spends on a prompt, and on a turn of work: see `bench/flames.py`
+hook    a hook, the whole process, with the shortest prompt: processor milliseconds, the median; and those of the daemon
+        in a second in which nobody asks anything, once all is understood
+prompt  what the daemon spends on a prompt, and on a turn of work: see `bench/flames.py`; `--pictures` draws it
 ingest  real conversations (LoCoMo, development split) into one home until all is understood: messages a second
 writes  writes beside reads: see `bench/mixed.py`; this checkout alone
 
@@ -20,11 +20,8 @@ a second, and 250 ms for 99 writes of 100 in each of three runs.
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import os
 import resource
-import socket
 import statistics
 import subprocess
 import sys
@@ -41,12 +38,16 @@ import flames
 import mixed
 import recall
 
+from filrouge.core.errors import DaemonUnavailable
+from filrouge.daemon import client
+
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 PATIENCE_SECONDS: Final = 1800.0
 IDLE_SECONDS: Final = 60.0
 HOOKS: Final = 40
 CONVERSATIONS: Final = 3
 MIXED_RUNS: Final = 3
+PARTS: Final = ("start", "hook", "prompt", "ingest", "writes")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,17 +66,6 @@ class Line:
     holds: bool | None = None
 
 
-class _SocketConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("filrouge", timeout=PATIENCE_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Daemon:
     """A running daemon in a home of its own."""
@@ -84,20 +74,14 @@ class Daemon:
     environ: dict[str, str]
     process: subprocess.Popen[bytes]
 
-    def request(self, method: str, path: str, body: object = None) -> Any:
+    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Return the answer to a request over the socket.
 
         Raises:
-            OSError: nobody answers.
+            DaemonUnavailable: nobody answers.
         """
-        connection = _SocketConnection(os.path.join(self.environ["FILROUGE_HOME"], "filrouge.sock"))
-        try:
-            content = json.dumps(body).encode() if body is not None else None
-            connection.request(method, path, content, {"content-type": "application/json"})
-            reply = connection.getresponse()
-            return json.loads(reply.read()) if reply.status == 200 else None
-        finally:
-            connection.close()
+        reply = client.request(self.environ["FILROUGE_HOME"], method, path, body, PATIENCE_SECONDS)
+        return reply.value if reply.status == 200 else None
 
     def cpu_seconds(self) -> float:
         """Return the processor seconds that the process has used."""
@@ -114,11 +98,7 @@ class Daemon:
 
     def hook(self, event: str, **fields: str) -> None:
         """Run the hook of Claude Code with an event."""
-        payload = {"hook_event_name": event, "cwd": self.environ["HOME"], **fields}
-        command = [os.path.join(os.path.dirname(self.python), "filrouge"), "hook", "--host", "claude-code"]
-        subprocess.run(
-            command, input=json.dumps(payload).encode(), env=self.environ, capture_output=True, check=True, timeout=60
-        )
+        flames.run_hook(self.python, self.environ, hook_event_name=event, cwd=self.environ["HOME"], **fields)
 
     def settle(self) -> None:
         """Wait until no job waits or runs."""
@@ -133,12 +113,7 @@ class Daemon:
 def started(python: str) -> Generator[Daemon]:
     """Start the daemon of a checkout and wait until it answers; its process ends with the block."""
     with tempfile.TemporaryDirectory(prefix="frl-") as scratch:
-        environ = {
-            **{key: value for key, value in os.environ.items() if not key.startswith(("FILROUGE_", "PYTHON"))},
-            "HOME": scratch,
-            "FILROUGE_HOME": os.path.join(scratch, "home"),
-            "PATH": f"{os.path.dirname(python)}:{os.environ['PATH']}",
-        }
+        environ = flames.environment(python, scratch)
         process = subprocess.Popen([python, "-m", "filrouge.server"], env=environ, stderr=subprocess.DEVNULL)
         daemon = Daemon(python=python, environ=environ, process=process)
         try:
@@ -158,7 +133,7 @@ def _answers(daemon: Daemon) -> bool:
     try:
         first = event("started", "prompt", "ok", time.time())
         return daemon.request("POST", "/hooks/events", {"events": [first]}) is not None
-    except OSError:
+    except DaemonUnavailable:
         return False
 
 
@@ -241,10 +216,17 @@ def hook_lines(now: str, before: str | None) -> list[Line]:
     ]
 
 
-def prompt_lines(now: str, before: str | None) -> list[Line]:
+def prompt_lines(now: str, before: str | None, pictures: Path | None) -> list[Line]:
     """The lines of a prompt and a turn, as `bench/flames.py` counts them."""
-    asked, turn = (seen.ms for seen in flames.measure(now))
-    old_asked, old_turn = (seen.ms for seen in flames.measure(before)) if before else (None, None)
+
+    def measure(version: str, python: str) -> tuple[float, float]:
+        asked, turn = flames.measure(python)
+        if pictures:
+            flames.draw(pictures, version, asked, turn)
+        return asked.ms, turn.ms
+
+    asked, turn = measure("now", now)
+    old_asked, old_turn = measure("before", before) if before else (None, None)
     halved = None if old_asked is None else asked <= old_asked / 2
     return [
         Line(what="prompt, daemon's processor ms", now=asked, before=old_asked, gate="≤ half", holds=halved),
@@ -296,7 +278,8 @@ def main() -> int:
     asked = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     asked.add_argument("--data", type=Path, required=True, help="directory of the benchmark data")
     asked.add_argument("--before", help="the interpreter of another checkout's environment")
-    asked.add_argument("--only", action="append", help="these lines alone; may be repeated")
+    asked.add_argument("--only", action="append", choices=PARTS, help="these lines alone; may be repeated")
+    asked.add_argument("--pictures", type=Path, help="where the flame graphs of a prompt and a turn are drawn")
     asked.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     asked.add_argument("--out", type=Path, help="where the table is written")
     options = asked.parse_args()
@@ -307,17 +290,17 @@ def main() -> int:
     parts: dict[str, Callable[[], list[Line]]] = {
         "start": lambda: start_lines(now, before),
         "hook": lambda: hook_lines(now, before),
-        "prompt": lambda: prompt_lines(now, before),
+        "prompt": lambda: prompt_lines(now, before, options.pictures),
         "ingest": lambda: ingest_lines(now, before, options.data),
         "writes": write_lines,
     }
     lines = list[Line]()
-    for name, measure in parts.items():
-        if not options.only or name in options.only:
-            lines += measure()
-            print(table(lines), flush=True)
+    for name in options.only or PARTS:
+        lines += parts[name]()
+        print(table(lines), flush=True)
     if options.out:
-        options.out.write_text(f"{table(lines)}\n", encoding="utf-8")
+        heading = "# What Filrouge costs\n\n`python bench/speed.py`, with its options\n\n"
+        options.out.write_text(f"{heading}{table(lines)}\n", encoding="utf-8")
     return int(options.check and any(line.holds is False for line in lines))
 
 
