@@ -52,7 +52,7 @@ from filrouge.runtime.services import Parts
 from filrouge.search.repository import StoredVectors
 from filrouge.testing import ManualClock
 from filrouge.threads.models import Thread, ThreadState
-from filrouge.threads.placing import PROMPTS_PER_TX, place_prompts
+from filrouge.threads.placing import PROMPTS_TOGETHER, place_prompts
 from filrouge.threads.reports import get_thread_detail, search_threads, threads_now
 from filrouge.threads.repository import ThreadDecisions, Threads
 from filrouge.threads.upkeep import extract_topics, name_by_rules, update_vector
@@ -302,9 +302,9 @@ def timed(sizes: tuple[int, int, int]) -> dict[str, Any]:
             chance, space_id = random.Random(SEED + 1), parts.vectors.space.id
             spent: dict[str, list[float]] = defaultdict(list)
             told = list[str]()
-            for number in range(0, WARM + TIMED, PROMPTS_PER_TX):
+            for number in range(0, WARM + TIMED, PROMPTS_TOGETHER):
                 clock.move(minutes=3)
-                subjects_now = [chance.randrange(sum(sizes) + 20) for _ in range(PROMPTS_PER_TX)]
+                subjects_now = [chance.randrange(sum(sizes) + 20) for _ in range(PROMPTS_TOGETHER)]
                 turns = [prompt(said(chance, one), f"new-{one}-{number}", clock.now()) for one in subjects_now]
                 vectors = parts.vectors.embedder.passages([turn.text for turn in turns])
 
@@ -327,9 +327,9 @@ def timed(sizes: tuple[int, int, int]) -> dict[str, Any]:
                 together = time.thread_time() - begun
                 writes = [parts.writer.run(partial(_write, one)) for one in outcomes]
                 if number >= WARM:
-                    spent["stored"].append(stored / PROMPTS_PER_TX)
+                    spent["stored"].append(stored / PROMPTS_TOGETHER)
                     spent["prepared alone"].append(alone)
-                    spent["prepared"].append(together / PROMPTS_PER_TX)
+                    spent["prepared"].append(together / PROMPTS_TOGETHER)
                     spent["written"] += writes
                     told += [turn.id for turn in turns]
             decided = parts.readers.here(lambda tx: ThreadDecisions(tx).about(told))

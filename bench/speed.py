@@ -4,7 +4,8 @@
     python bench/speed.py --data DIR --only start --only hook            # these lines alone
 
 Both are met from outside only, as an agent meets them: hooks, routes over the socket, and what the system knows of the
-daemon's process. So any two versions can be compared whose routes are the same.
+daemon's process. So any two versions can be compared whose routes are the same. Starts and conversations alternate
+between the two, because the speed of a machine drifts.
 
 start   a daemon in a new home, until it has stored a first prompt: processor seconds, and its memory then
 hook    a hook, the whole process, with the shortest prompt: processor milliseconds, the median; and those of the daemon
@@ -22,13 +23,14 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -46,6 +48,10 @@ PATIENCE_SECONDS: Final = 1800.0
 IDLE_SECONDS: Final = 60.0
 HOOKS: Final = 40
 CONVERSATIONS: Final = 3
+#: At the first, the model is built and loaded; at the second, the sample of texts is embedded that threads are compared
+#: against. Both are done once on a machine.
+WARM_UP: Final = ("The model is loaded before a conversation.", "And the port of the billing service is 9000.")
+STARTS: Final = 9
 MIXED_RUNS: Final = 3
 PARTS: Final = ("start", "hook", "prompt", "ingest", "writes")
 
@@ -151,14 +157,15 @@ def event(key: str, kind: str, text: str, at: float, session: str = "") -> dict[
     }
 
 
-def start(python: str) -> tuple[float, float]:
-    """Return the processor seconds of a start, the median of five, and the megabytes of the process then."""
-    seconds, megabytes = list[float](), list[float]()
-    for _ in range(5):
-        with started(python) as daemon:
-            seconds.append(daemon.cpu_seconds())
-            megabytes.append(daemon.megabytes())
-    return statistics.median(seconds), statistics.median(megabytes)
+def start(pythons: Sequence[str]) -> list[tuple[float, float]]:
+    """Return, for each, the processor seconds of a start and the megabytes of the process then, as medians."""
+    seconds, megabytes = [list[float]() for _ in pythons], [list[float]() for _ in pythons]
+    for _ in range(STARTS):
+        for number, python in enumerate(pythons):
+            with started(python) as daemon:
+                seconds[number].append(daemon.cpu_seconds())
+                megabytes[number].append(daemon.megabytes())
+    return list(zip(map(statistics.median, seconds), map(statistics.median, megabytes), strict=True))
 
 
 def idle_and_hook(python: str) -> tuple[float, float]:
@@ -179,27 +186,52 @@ def idle_and_hook(python: str) -> tuple[float, float]:
         return 1000 * (daemon.cpu_seconds() - begin) / IDLE_SECONDS, statistics.median(own)
 
 
-def ingest(python: str, data: Path) -> tuple[float, float]:
-    """Return messages a second, and processor milliseconds of a message."""
-    with started(python) as daemon:
-        daemon.hook("UserPromptSubmit", session_id="warm", prompt="The model is loaded before the first conversation.")
-        daemon.settle()
-        said, begin, used = 0, time.monotonic(), daemon.cpu_seconds()
+def ingest(pythons: Sequence[str], data: Path) -> list[tuple[float, float]]:
+    """Return, for each, messages a second and processor milliseconds of a message."""
+    said, walls, used = 0, [0.0 for _ in pythons], [0.0 for _ in pythons]
+    with ExitStack() as running:
+        daemons = [running.enter_context(started(python)) for python in pythons]
+        for daemon in daemons:
+            for prompt in WARM_UP:
+                daemon.hook("UserPromptSubmit", session_id="warm", prompt=prompt)
+                daemon.settle()
         for number, store in enumerate(list(recall.stores(data, "locomo"))[:CONVERSATIONS]):
-            for one in store.said:
-                key = f"{number}-{one.id}"
-                sent = event(key, one.kind, one.text, one.at.timestamp(), f"{number}-{one.session}")
-                if daemon.request("POST", "/hooks/events", {"events": [sent]}) is None:
-                    raise SystemExit(f"{python} does not take an event")
             said += len(store.said)
-            daemon.settle()
-        return said / (time.monotonic() - begin), 1000 * (daemon.cpu_seconds() - used) / said
+            for place, daemon in enumerate(daemons):
+                with alone(daemon, daemons):
+                    begin, before = time.monotonic(), daemon.cpu_seconds()
+                    take_in(daemon, store, number)
+                    walls[place] += time.monotonic() - begin
+                    used[place] += daemon.cpu_seconds() - before
+    return [(said / wall, 1000 * spent / said) for wall, spent in zip(walls, used, strict=True)]
+
+
+@contextmanager
+def alone(daemon: Daemon, daemons: Sequence[Daemon]) -> Generator[None]:
+    """Stop the other daemons meanwhile: each has upkeep of its own to do."""
+    others = [other for other in daemons if other is not daemon]
+    for other in others:
+        other.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for other in others:
+            other.process.send_signal(signal.SIGCONT)
+
+
+def take_in(daemon: Daemon, store: recall.Store, number: int) -> None:
+    """Send a conversation, one message after the other, and wait until all is understood."""
+    for one in store.said:
+        sent = event(f"{number}-{one.id}", one.kind, one.text, one.at.timestamp(), f"{number}-{one.session}")
+        if daemon.request("POST", "/hooks/events", {"events": [sent]}) is None:
+            raise SystemExit(f"{daemon.python} does not take an event")
+    daemon.settle()
 
 
 def start_lines(now: str, before: str | None) -> list[Line]:
     """The lines of a start."""
-    seconds, megabytes = start(now)
-    old = start(before) if before else (None, None)
+    (seconds, megabytes), *others = start([now, before] if before else [now])
+    old = others[0] if others else (None, None)
     return [
         Line(what="start, processor s", now=seconds, before=old[0], gate="≤ 1.2", holds=seconds <= 1.2),
         Line(what="memory then, MB", now=megabytes, before=old[1], gate="goal ≤ 120"),
@@ -236,8 +268,8 @@ def prompt_lines(now: str, before: str | None, pictures: Path | None) -> list[Li
 
 def ingest_lines(now: str, before: str | None, data: Path) -> list[Line]:
     """The lines of taking conversations in."""
-    rate, spent = ingest(now, data)
-    old_rate, old_spent = ingest(before, data) if before else (None, None)
+    (rate, spent), *others = ingest([now, before] if before else [now], data)
+    old_rate, old_spent = others[0] if others else (None, None)
     faster = None if old_rate is None else rate >= 2.5 * old_rate
     return [
         Line(what="ingest, messages a second", now=rate, before=old_rate, gate="≥ 2.5 times", holds=faster),

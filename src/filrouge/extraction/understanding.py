@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate, islice
@@ -259,6 +260,8 @@ _NEIGHBOURS_BY_WORDS = 20
 _NEIGHBOURS_BY_MEANING = 20
 #: Maximum windows that are embedded while a caller waits: one or two seconds of the bundled model.
 _MAX_WINDOWS_INLINE = 16
+#: Number of turns whose units are embedded together, and of such groups at a time.
+_TURNS_TOGETHER, _GROUPS_EMBEDDED = 8, 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -300,6 +303,9 @@ class Reading:
     pending: tuple[PendingStatement, ...]
 
 
+_ReadByPatterns = tuple[tuple[Statement, ...], reader.Prompt | None]
+"""The statements that patterns find in a turn; and the turn split for the statement model, if that reads it."""
+
 PendingVectors = dict[str, tuple[str, Vectors]]
 """Group (see `group_of`) and vectors of memories that are not in the index yet, by memory id."""
 
@@ -316,15 +322,35 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
 
 
 def _extract_by_rules(vector_search: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
-    """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest."""
-    stated = [() if turn.skipped else permitted_statements(turn) for turn in turns]
-    prompts = {
-        index: reader.split_prompt(turn.text, stated[index]) for index, turn in enumerate(turns) if reader.is_read(turn)
-    }
-    vectors = _vectors_of_units(vector_search, list(prompts.values()))
-    for (index, prompt), unit_vectors in zip(prompts.items(), vectors, strict=True):
-        stated[index] = reader.statements(prompt, unit_vectors)
-    return stated
+    """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest.
+
+    Of many turns, some are embedded while patterns read the next ones.
+    """
+    if len(turns) <= _TURNS_TOGETHER:
+        read = [_read_by_patterns(turn) for turn in turns]
+        return _read_by_model(read, _vectors_of_units(vector_search, _prompts(read)))
+    groups = [turns[start : start + _TURNS_TOGETHER] for start in range(0, len(turns), _TURNS_TOGETHER)]
+    waiting = list[tuple[list[_ReadByPatterns], Future[list[Numbers | None]]]]()
+    with ThreadPoolExecutor(_GROUPS_EMBEDDED, thread_name_prefix="filrouge-units") as embedding:
+        for group in groups:
+            read = [_read_by_patterns(turn) for turn in group]
+            waiting.append((read, embedding.submit(_vectors_of_units, vector_search, _prompts(read))))
+        return [stated for read, vectors in waiting for stated in _read_by_model(read, vectors.result())]
+
+
+def _read_by_patterns(turn: Turn) -> _ReadByPatterns:
+    stated = () if turn.skipped else permitted_statements(turn)
+    return stated, reader.split_prompt(turn.text, stated) if reader.is_read(turn) else None
+
+
+def _prompts(read: Sequence[_ReadByPatterns]) -> list[reader.Prompt]:
+    return [prompt for _, prompt in read if prompt is not None]
+
+
+def _read_by_model(read: Sequence[_ReadByPatterns], vectors: Sequence[Numbers | None]) -> list[tuple[Statement, ...]]:
+    """Return the statements of each turn, given the vectors of each prompt's units."""
+    remaining = iter(vectors)
+    return [stated if prompt is None else reader.statements(prompt, next(remaining)) for stated, prompt in read]
 
 
 def _vectors_of_units(vector_search: VectorSearch, prompts: Sequence[reader.Prompt]) -> list[Numbers | None]:

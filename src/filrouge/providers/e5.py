@@ -1454,15 +1454,17 @@ class _Model:
             context_tokens = self._tokenizer.ids(context)[-max_context:] if context and max_context else []
             token_lists.append([marks.begin, *prefix, *context_tokens, *words, marks.end])
             counted_tokens.append(len(words) + 1 if context_tokens else len(token_lists[-1]))
-        vectors = np.zeros((len(token_lists), DIMENSION), dtype=np.float32)
-        for batch in _batches([len(tokens) for tokens in token_lists], _BATCH_TOKENS):
-            before()
-            lengths, halfway = self._read_halfway([token_lists[index] for index in batch])
+
+        def read(batch: list[list[int]]) -> list[Floats]:
+            lengths, halfway = self._read_halfway(batch)
             states = _finish_reading(self._needs, lengths, halfway)
-            vectors[batch] = _means(
-                states, lengths, np.array([counted_tokens[index] for index in batch], dtype=np.int32)
-            )
-        return vectors
+            return [rows[:length] for rows, length in zip(states, lengths, strict=True)]
+
+        vectors = np.zeros((len(token_lists), DIMENSION), dtype=np.float32)
+        found = _run_batches(token_lists, max_tokens=_BATCH_TOKENS, run=read, before=before, pool=self._pool)
+        for index, states in found:
+            vectors[index] = states[-counted_tokens[index] :].mean(axis=0)
+        return normalise(vectors)
 
     def _embed(self, texts: Sequence[str], run: Run, before: Callable[[], None], pool: Executor | None) -> Vectors:
         return embed_batches(
@@ -1504,13 +1506,9 @@ class _Model:
         return lengths, words
 
 
-def _means(states: Floats, lengths: NDArray[np.int32], last_count: NDArray[np.int32] | None = None) -> Vectors:
-    """Return the mean of the hidden states over tokens without padding, or the `last_count` ones, with length 1."""
-    positions = np.arange(states.shape[1], dtype=np.int32)
-    counted = positions < lengths[:, None]
-    if last_count is not None:
-        counted &= positions >= (lengths - last_count)[:, None]
-    weights: Floats = counted.astype(np.float32)
+def _means(states: Floats, lengths: NDArray[np.int32]) -> Vectors:
+    """Return the mean of the hidden states over tokens without padding, with length 1."""
+    weights: Floats = (np.arange(states.shape[1], dtype=np.int32) < lengths[:, None]).astype(np.float32)
     return normalise(np.matmul(weights[:, None, :], states)[:, 0])
 
 

@@ -48,7 +48,9 @@ MAX_DEATHS = 8
 _UNDERSTANDING = frozenset({"read_turns", "analyse", "reconcile", "brief"})
 #: Summaries, links and catching up on the past come last, because nobody waits for them. A prompt is placed in a thread
 #: after all embedding jobs, so that its vector exists.
-_BACKGROUND = frozenset({"thread", "digest", "synthesise", "bridge", "regroup", "thread_earlier", "retain", "garden"})
+_BACKGROUND = frozenset(
+    {"thread", "digest", "synthesise", "bridge", "regroup", "rename", "thread_earlier", "retain", "garden"}
+)
 #: Jobs that call a model have their own workers, so that no other job waits for a model.
 _MODEL_CALLS = frozenset({"extract", "recount", "reconsider", "entitle"})
 #: Imported history waits for everything else.

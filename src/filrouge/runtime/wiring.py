@@ -90,7 +90,7 @@ from filrouge.threads.bridge_service import BRIDGE, update_bridges
 from filrouge.threads.placing import (
     PLACE,
     PLACE_EARLIER,
-    PROMPTS_PER_TX,
+    PROMPTS_TOGETHER,
     REGROUP,
     place_earlier,
     place_prompts,
@@ -101,7 +101,15 @@ from filrouge.threads.placing import (
     request_name,
 )
 from filrouge.threads.synthesis_service import RECOUNT, SYNTHESISE, follow_event, recount, synthesise
-from filrouge.threads.upkeep import NAME_THREAD, RECONSIDER, VECTORS, compute_thread_vectors, update_vector_for_prompt
+from filrouge.threads.upkeep import (
+    NAME_THREAD,
+    RECONSIDER,
+    RENAME,
+    VECTORS,
+    compute_thread_vectors,
+    update_name,
+    update_vector_for_prompt,
+)
 
 # Opening the database.
 #
@@ -172,6 +180,7 @@ def _restore(home: str, path: str) -> None:
 #   synthesise      a session -> where its work stands
 #   recount         a synthesis made by rules -> the same, written by a model
 #   reconsider      a prompt that the rules placed with low confidence -> its thread, chosen by a model
+#   rename          a thread whose prompts changed -> its title, summary and topics, by rules
 #   entitle         a thread -> a better title, written by a model
 #   index_turn      a turn -> its vectors
 #   index_memory    a memory stored without vectors (embedder down, or a long text) -> its vectors
@@ -343,10 +352,11 @@ HANDLERS: Mapping[str, Handler] = {
     SYNTHESISE: single(synthesise),
     RECOUNT: single(recount),
     RECONSIDER: single(reconsider),
+    RENAME: single(update_name),
     NAME_THREAD: single(request_name),
     "index_turn": Handler(prepare=index_turn, max_together=_MAX_JOBS_TOGETHER),
     "index_memory": Handler(prepare=index_memory, max_together=_MAX_JOBS_TOGETHER),
-    PLACE: Handler(prepare=place_prompts, max_together=PROMPTS_PER_TX),
+    PLACE: Handler(prepare=place_prompts, max_together=PROMPTS_TOGETHER),
     PLACE_EARLIER: single(place_earlier),
     VECTORS: single(compute_thread_vectors),
     GARDEN: single(run_next_step),

@@ -58,7 +58,7 @@ from filrouge.threads.repository import (
     ThreadScope,
     ThreadVectors,
 )
-from filrouge.threads.service import move_turns
+from filrouge.threads.service import move_turns, transfer_turns
 from filrouge.threads.synthesis_service import queue_synthesis_after_placing
 from filrouge.threads.upkeep import (
     ModelAnswers,
@@ -76,9 +76,8 @@ from filrouge.threads.upkeep import (
     name_by_model,
     name_by_rules,
     prompts_of,
-    queue_better_name,
     queue_reconsidering,
-    rename_by_rules,
+    queue_renaming,
     thread_model,
     update_vector,
 )
@@ -236,9 +235,11 @@ def nearest_threads(
 
 #: Job kinds: one prompt; prompts from before threads existed.
 PLACE, PLACE_EARLIER = "thread", "thread_earlier"
-#: Number of prompts placed in one transaction. Each blocks the writer, which also stores events, for about 10 ms with
-#: fifty active threads, and for longer with more (bench/placed.py).
-PROMPTS_PER_TX: Final = 8
+#: Maximum number of prompts that are compared together, since they are compared with the same prompts. They are written
+#: one by one, so that an event waits for one of them at most: about 10 ms with fifty active threads (bench/placed.py).
+PROMPTS_TOGETHER: Final = 24
+#: Number of prompts from before threads existed that are placed in one transaction.
+_EARLIER_PROMPTS_PER_TX: Final = 8
 #: Number of prompts to compare with: the newest before the prompt, and per nearest archived thread.
 MAX_EARLIER_PROMPTS, _MAX_PROMPTS_PER_ARCHIVED = 128, 2
 _REINDEX_SECONDS: Final = 2.0
@@ -306,7 +307,7 @@ def place_earlier(parts: Parts, payload: Payload) -> JobResult:
     vectors, thread_settings = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     if parts.readers.here(lambda tx: _is_pending(tx, REINDEX)):
         return JobResult(write=lambda _: None, again=lambda: payload, delay=_REINDEX_SECONDS)
-    rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), PROMPTS_PER_TX))
+    rows = parts.readers.here(lambda tx: Threads(tx).unplaced(int(payload["after"]), _EARLIER_PROMPTS_PER_TX))
     if not rows:
         return JobResult(write=lambda _: None)
     ids = [str(row["id"]) for row in rows]
@@ -390,7 +391,7 @@ def _find_compared(
     archived = [
         id_
         for thread_id in nearest_threads(vector, *archive, whitening)
-        for id_ in Threads(tx).turns(thread_id, routed=True)[-_MAX_PROMPTS_PER_ARCHIVED:]
+        for id_ in Threads(tx).turns(thread_id, routed=True, limit=_MAX_PROMPTS_PER_ARCHIVED, newest=True)
     ]
     return _PromptToCompare(
         turn=turn,
@@ -482,11 +483,10 @@ def apply_routing(
     threads.place(turn.id, thread.id, turn.at, prepared.topics)
     threads.place_following_turns(turn)
     if chosen is not None:
-        count = len(threads.turns(thread.id, routed=True))
-        if is_rename_due(count):
-            thread = rename_by_rules(parts, tx, thread, thread_settings.scope_of_turn(turn))
+        count = threads.prompt_count(thread.id)
         threads.update(thread)
-        queue_better_name(parts, tx, thread, before=count - 1, after=count)
+        if is_rename_due(count):
+            queue_renaming(parts.clock, tx, thread.id)
     update_vector(tx, thread.id, vectors.space.id)
     ThreadDecisions(tx).log(turn.id, thread.id, routing, at=turn.at)
     queue_reconsidering(parts, tx, turn, routing)
@@ -543,8 +543,8 @@ def _is_pending(tx: Tx, dedupe: str) -> bool:
 # Regrouping: prompts that were placed one by one are looked at again together.
 
 REGROUP: Final = "regroup"
-#: Number of moves per transaction (about 10 ms each), and of transactions per job.
-_MOVES_PER_TX, _MAX_TX = 4, 64
+#: Number of moves per transaction (about 3 ms each), and of transactions per job.
+_MOVES_PER_TX, _MAX_TX = 16, 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -564,9 +564,13 @@ def queue_regrouping(clock: Clock, tx: Tx, user: str, project: str | None, *, de
 def queue_quiet_projects(parts: Parts, before: datetime) -> int:
     """Queue the regrouping of projects that changed since their last one and are quiet; return how many.
 
+    While prompts wait for their place, as in an import, no project is quiet: when they were said tells nothing then.
+
     Args:
         before: a project is quiet if nothing was placed in it since this time.
     """
+    if parts.readers.here(_is_placing):
+        return 0
     found = parts.readers.here(lambda tx: Threads(tx).last_active())
     due = [
         (project, last_active)
@@ -578,6 +582,11 @@ def queue_quiet_projects(parts: Parts, before: datetime) -> int:
         parts.regrouped.update(due)
         parts.work_waiting.set()
     return len(due)
+
+
+def _is_placing(tx: Tx) -> bool:
+    """Return True if prompts wait for their place."""
+    return any(row["kind"] in (PLACE, PLACE_EARLIER) and row["state"] != "dead" for row in Jobs(tx).kinds())
 
 
 def regroup_threads(parts: Parts, payload: Payload) -> JobResult:
@@ -599,9 +608,12 @@ def regroup_threads(parts: Parts, payload: Payload) -> JobResult:
         return JobResult(write=lambda _: None)
 
     def write(tx: Tx) -> None:
-        if ThreadDecisions(tx).last() == plan.last_decision:
-            for move in plan.moves[:_MOVES_PER_TX]:
-                _apply_regrouping(parts, tx, move, vectors.space.id)
+        if ThreadDecisions(tx).last() != plan.last_decision:
+            return
+        changed = [id_ for move in plan.moves[:_MOVES_PER_TX] for id_ in _apply_regrouping(parts, tx, move)]
+        for thread_id in dict.fromkeys(changed):
+            update_vector(tx, thread_id, vectors.space.id)
+            queue_renaming(parts.clock, tx, thread_id, afresh=True)
 
     return JobResult(write=write, again=lambda: {"user": user, "project": project, "done": transactions_done + 1})
 
@@ -644,22 +656,27 @@ def _load_placed_prompts(
     return ThreadDecisions(tx).last(), groups
 
 
-def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping, space_id: str) -> None:
-    """Apply one move; skip it if an earlier move of the same transaction emptied or merged its thread."""
+def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping) -> list[str]:
+    """Apply one move; skip it if an earlier move of the same transaction emptied or merged its thread.
+
+    Returns:
+        The threads on both ends, whose names and vectors are still the old ones.
+    """
     threads, prompts = Threads(tx), parts.turns(tx).get(move.prompt_ids)
     if not prompts:
-        return
+        return []
     prompts = sorted(prompts, key=lambda turn: (turn.at, turn.id))
     first_at, last_at = prompts[0].at, prompts[-1].at
     base_thread = next(iter(threads.some([move.into or move.routing.parent or ""])), None)
     if base_thread is None or base_thread.merged_into is not None:
-        return
+        return []
     target = base_thread
     if move.into is None:
+        scope = ThreadSettings.of(parts.settings(tx)).scope_of_thread(base_thread)
         target = replace(
             base_thread,
             id=new_id(parts.clock.now()),
-            title="",
+            title=make_distinct(base_thread.title, (), threads.titles(scope).values(), first_at),
             title_by="rules",
             summary="",
             topics=(),
@@ -674,7 +691,7 @@ def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping, space_id: s
         threads.add(target)
     for turn in prompts:
         ThreadDecisions(tx).log(turn.id, target.id, move.routing, at=parts.clock.now())
-    move_turns(parts, tx, [turn.id for turn in prompts], target, last_at, space_id)
+    return [thread.id for thread in transfer_turns(parts, tx, [turn.id for turn in prompts], target, last_at)]
 
 
 # Reconsidering: a model is asked where a prompt belongs if the rules were unsure (ADR 13).

@@ -333,6 +333,11 @@ class Threads:
         ids = [row["turn_id"] for row in self._tx.all("threads.newest" if newest else "threads.oldest", parameters)]
         return ids[::-1] if newest else ids
 
+    def prompt_count(self, thread_id: str) -> int:
+        """Return the number of prompts that were placed in a thread by their content."""
+        row = self._tx.one("threads.prompt_count", {"id": thread_id})
+        return int(row["n"]) if row else 0
+
     def latest(self, scope: ThreadScope, limit: int, upto: Turn | None = None) -> list[str]:
         """Return the ids of the newest prompts of a scope, in any thread or none, newest first.
 

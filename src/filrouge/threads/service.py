@@ -3,7 +3,7 @@
 Each change is written to the journal, without text of any turn, and persists: a title set by hand is not changed, and a
 turn moved by hand is not moved back. Each operation has an inverse: archive and reopen, merge and split, move and move.
 
-`move_turns` and `merge_thread_into` are shared with the background jobs (`threads.placing`).
+`move_turns`, `transfer_turns` and `merge_thread_into` are shared with the background jobs (`threads.placing`).
 """
 
 from __future__ import annotations
@@ -33,36 +33,45 @@ from filrouge.threads.upkeep import (
     refresh_names_and_vectors,
 )
 
-# Moving turns. The threads on both ends get new names and vectors in the same transaction; bridges and syntheses
-# follow. A thread that loses its last prompt is merged into the thread that took it.
+# Moving turns. The threads on both ends need new names and vectors; bridges and syntheses follow. A thread that loses
+# its last prompt is merged into the thread that took it.
 
 
 def move_turns(
     parts: StoreContext, tx: Tx, turn_ids: Collection[str], target: Thread, at: datetime, space_id: str
-) -> Thread:
+) -> None:
     """Move turns, and the turns that follow the prompts among them, into a thread that was not merged.
+
+    The threads on both ends get new names and vectors in the same transaction.
 
     Args:
         turn_ids: each in a thread of the same user and project as the target.
     """
+    before = Threads(tx).prompt_count(target.id)
+    *_, renamed = refresh_names_and_vectors(parts, tx, transfer_turns(parts, tx, turn_ids, target, at), space_id)
+    queue_better_name(parts, tx, renamed, before=before, after=Threads(tx).prompt_count(target.id))
+
+
+def transfer_turns(
+    parts: StoreContext, tx: Tx, turn_ids: Collection[str], target: Thread, at: datetime
+) -> list[Thread]:
+    """Do as `move_turns`, but return the changed threads, whose names and vectors are still the old ones."""
     threads = Threads(tx)
     former = [id_ for id_ in dict.fromkeys(threads.of_turns(turn_ids).values()) if id_ != target.id]
     sources = threads.some(former)
-    before = len(threads.turns(target.id, routed=True))
     threads.move(threads.with_following_turns(turn_ids), target.id)
     target = apply_act(target, "use" if target.state == "active" else "reactivate", at)
+    left = list[Thread]()
     for source in sources:
         if threads.turns(source.id, routed=True, limit=1):
-            refresh_names_and_vectors(parts, tx, [source], space_id)
+            left.append(source)
             queue_bridges(parts, tx, source.id)
             _remake_syntheses(parts, tx, turn_ids)
         else:
             target = merge_thread_into(parts, tx, source, target, at)
-    [target] = refresh_names_and_vectors(parts, tx, [target], space_id)
-    after = len(threads.turns(target.id, routed=True))
-    queue_better_name(parts, tx, target, before=before, after=after)
+    threads.update(target)
     queue_bridges(parts, tx, target.id)
-    return target
+    return [*left, target]
 
 
 def _remake_syntheses(parts: StoreContext, tx: Tx, turn_ids: Collection[str]) -> None:

@@ -1,7 +1,9 @@
 """Upkeep of threads: names, states and vectors that follow from their turns, and questions to a model.
 
-Title, summary, topics and vector of a thread are derived from its turns, except a title set by a user. Code that moves
-turns calls these functions in the same transaction, so a thread never describes turns it does not have.
+Title, summary, topics and vector of a thread are derived from its turns, except a title set by a user. Where a user
+moves or erases turns, these functions run in the same transaction, so what is shown never describes turns that are
+gone. Jobs that place prompts queue the naming instead, since reading and naming a long thread takes tens of
+milliseconds, in which nothing else could be written.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, Final, Literal
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
+from filrouge.core.clock import Clock
 from filrouge.core.errors import BadConfig, BadInput, ModelUnavailable
 from filrouge.core.protocols import Prompts, Tx
 from filrouge.core.settings import Settings
@@ -532,6 +535,8 @@ def answers_by_prompt(tx: Tx, user: str, project: str | None) -> Mapping[str, Mo
 MAX_PROMPTS: Final = 96
 #: The job that computes thread vectors, and the number of threads per run.
 VECTORS, _THREADS_PER_RUN = "thread_vectors", 32
+#: The job that names a thread by rules.
+RENAME: Final = "rename"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -665,6 +670,59 @@ def rename_by_rules(parts: StoreContext, tx: Tx, thread: Thread, scope: ThreadSc
         summary=new_name.summary,
         topics=new_name.topics,
     )
+
+
+def queue_renaming(clock: Clock, tx: Tx, thread_id: str, *, afresh: bool = False) -> None:
+    """Queue the naming of a thread by rules; `afresh` as in `rename_by_rules`."""
+    dedupe = f"{RENAME}:{thread_id}:{'afresh' if afresh else 'review'}"
+    Jobs(tx).enqueue(RENAME, {"thread": thread_id, "afresh": afresh}, dedupe=dedupe, at=clock.now())
+
+
+def update_name(parts: Parts, payload: Payload) -> JobResult:
+    """Run the job that names a thread by rules, outside the transaction that writes the name.
+
+    If the thread's prompts or its title changed in the meantime, the job starts over. After it, a model is asked for a
+    better name, if there is one.
+    """
+    thread_id, afresh, retried = str(payload["thread"]), bool(payload["afresh"]), list[Payload]()
+
+    def read(tx: Tx) -> tuple[Thread, list[str]] | None:
+        thread = next(iter(Threads(tx).some([thread_id])), None)
+        if thread is None or thread.merged_into is not None:
+            return None
+        return thread, Threads(tx).turns(thread_id, routed=True, limit=MAX_PROMPTS, newest=True)
+
+    def name(tx: Tx) -> tuple[Thread, list[str], Thread] | None:
+        if (found := read(tx)) is None:
+            return None
+        scope = ThreadSettings.of(parts.settings(tx)).scope_of_thread(found[0])
+        return *found, rename_by_rules(parts, tx, found[0], scope, afresh=afresh)
+
+    if (named := parts.readers.here(name)) is None:
+        return JobResult(write=lambda _: None)
+    before, prompt_ids, renamed = named
+
+    def write(tx: Tx) -> None:
+        if (now := read(tx)) is None:
+            return
+        thread, prompt_ids_now = now
+        if prompt_ids_now != prompt_ids or (thread.title, thread.title_by) != (before.title, before.title_by):
+            retried.append(payload)
+            return
+        Threads(tx).update(
+            replace(
+                thread,
+                title=renamed.title,
+                title_by=renamed.title_by,
+                summary=renamed.summary,
+                topics=renamed.topics,
+            )
+        )
+        may_be_better = len(prompt_ids) >= RENAME_SIZES[1] and not is_too_late(thread.last_active, parts.clock.now())
+        if may_be_better or (afresh and before.title_by == "model"):
+            queue_naming(parts, tx, thread)
+
+    return JobResult(write=write, again=lambda: retried[-1] if retried else None)
 
 
 def refresh_names_and_vectors(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:

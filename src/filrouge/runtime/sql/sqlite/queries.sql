@@ -1597,6 +1597,9 @@ ORDER BY thread_turns.at, seq LIMIT :limit
 SELECT turn_id FROM thread_turns JOIN turns ON turns.id = turn_id
 WHERE thread_id = :id AND (NOT :routed OR (role = 'user' AND skipped = '' AND agent = ''))
 ORDER BY thread_turns.at DESC, seq DESC LIMIT :limit
+-- name: threads.prompt_count
+SELECT COUNT(*) AS n FROM thread_turns JOIN turns ON turns.id = turn_id
+WHERE thread_id = :id AND role = 'user' AND skipped = '' AND agent = ''
 -- name: threads.latest
 SELECT id FROM turns WHERE tenant = 'local' AND project_id IS :project_id AND role = 'user' AND user_id = :user_id
   AND skipped = '' AND agent = '' AND session_id <> '' AND (:only_agent IS NULL OR channel = :only_agent)
