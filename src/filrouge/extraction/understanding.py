@@ -261,7 +261,7 @@ _NEIGHBOURS_BY_MEANING = 20
 #: Maximum windows that are embedded while a caller waits: one or two seconds of the bundled model.
 _MAX_WINDOWS_INLINE = 16
 #: Number of turns whose units are embedded together, and of such groups at a time.
-_TURNS_TOGETHER, _GROUPS_EMBEDDED = 8, 2
+_TURNS_TOGETHER, _GROUPS_EMBEDDED = 16, 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -106,6 +106,8 @@ def check_schema_number(found: int, *, what: str = "This database", steps: Seque
 MIN_SQLITE_VERSION = (3, 51, 3)
 
 #: The busy timeout comes first: the other settings may be made while another process writes.
+#: Prepared statements that a connection keeps: more than one message or prompt needs.
+_CACHED_STATEMENTS: Final = 256
 _PRAGMAS: Mapping[str, object] = {
     "busy_timeout": 5000,
     "journal_mode": "wal",
@@ -246,7 +248,7 @@ class Database:
         if not readonly and path != ":memory:":
             _create_private(path)
         with translated():
-            self._connection: Connection = apsw.Connection(path, flags=flags)
+            self._connection: Connection = apsw.Connection(path, flags=flags, statementcachesize=_CACHED_STATEMENTS)
             if not readonly:  # has no effect once the database has tables
                 list(self._connection.execute("pragma auto_vacuum = incremental"))
             self._set_pragmas(readonly=readonly, memory=path == ":memory:")

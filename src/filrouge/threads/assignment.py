@@ -94,7 +94,7 @@ def prompt_vector(windows: Vectors | None) -> Vector | None:
     """Return the mean direction of a prompt's windows, of length 1; None if it has none."""
     if windows is None or not len(windows):
         return None
-    return _unit(windows.mean(axis=0) if len(windows) > 1 else windows[0])
+    return _unit(windows.mean(axis=0)) if len(windows) > 1 else windows[0]
 
 
 def thread_vector(prompts: Sequence[Vectors]) -> Vector | None:

@@ -10,9 +10,10 @@ Each job decides or re-checks inside the transaction that writes, so it never ov
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache, partial
 from itertools import takewhile
 from typing import Final
 
@@ -341,7 +342,8 @@ def _prepare_in_scope(
     def read(tx: Tx) -> tuple[list[_PromptToCompare], PromptBatch]:
         whitening = parts.whitening.fit_for(tx, vectors, scope.user, len(turns))
         archive = _read_archive(tx, scope, vectors.space.id, whitening)
-        found = [_find_compared(tx, turn, scope, vectors.space.id, archive, whitening) for turn in turns]
+        newest = cache(partial(Threads(tx).turns, routed=True, limit=_MAX_PROMPTS_PER_ARCHIVED, newest=True))
+        found = [_find_compared(tx, turn, scope, vectors.space.id, archive, whitening, newest) for turn in turns]
         ids = dict.fromkeys(id_ for one in found if not one.awaits_vector for id_ in one.compared_ids)
         return found, load_batch(parts, tx, vectors, list(ids), whitening)
 
@@ -383,16 +385,19 @@ def _read_archive(tx: Tx, scope: ThreadScope, space_id: str, whitening: Whitenin
 
 
 def _find_compared(
-    tx: Tx, turn: Turn, scope: ThreadScope, space_id: str, archive: ArchivedThreads, whitening: Whitening | None
+    tx: Tx,
+    turn: Turn,
+    scope: ThreadScope,
+    space_id: str,
+    archive: ArchivedThreads,
+    whitening: Whitening | None,
+    newest_prompts: Callable[[str], list[str]],
 ) -> _PromptToCompare:
+    """Find what a prompt is compared with; `newest_prompts` returns those of an archived thread."""
     is_pending = _is_pending(tx, f"index_turn:{turn.id}")
     complete = StoredVectors(tx).first_part("turn", turn.id, space_id) == 0
     vector = prompt_vector(StoredVectors(tx).some("turn", [turn.id], space_id).get(turn.id)) if complete else None
-    archived = [
-        id_
-        for thread_id in nearest_threads(vector, *archive, whitening)
-        for id_ in Threads(tx).turns(thread_id, routed=True, limit=_MAX_PROMPTS_PER_ARCHIVED, newest=True)
-    ]
+    archived = [id_ for thread_id in nearest_threads(vector, *archive, whitening) for id_ in newest_prompts(thread_id)]
     return _PromptToCompare(
         turn=turn,
         awaits_vector=is_pending and vector is None,
@@ -543,8 +548,8 @@ def _is_pending(tx: Tx, dedupe: str) -> bool:
 # Regrouping: prompts that were placed one by one are looked at again together.
 
 REGROUP: Final = "regroup"
-#: Number of moves per transaction (about 3 ms each), and of transactions per job.
-_MOVES_PER_TX, _MAX_TX = 16, 16
+#: Number of times that a regrouping starts over because something was placed or moved in the meantime.
+_MAX_RESTARTS: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -593,29 +598,40 @@ def regroup_threads(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that regroups the threads of a project.
 
     The job reads the newest prompts of a project, clusters them (`threads.assignment`), and moves prompts with the
-    turns that follow them, a few groups at a time. Each move is logged as a decision of the rules. Threads that a user
-    named, or moved something into or out of, stay as they are. A confident answer of a model holds for its prompt. If
-    anything was placed or moved between reading and writing, the job starts over.
+    turns that follow them, group by group. Each move is a write of its own, so that an event waits for one at most
+    (about a millisecond a prompt), and is logged as a decision of the rules. Threads that a user named, or moved
+    something into or out of, stay as they are. A confident answer of a model holds for its prompt. If anything else was
+    placed or moved in the meantime, the job starts over.
     """
-    user, project, transactions_done = (
-        str(payload.get("user") or LOCAL_USER),
-        payload["project"],
-        int(payload.get("done", 0)),
-    )
-    vectors = parts.vectors
-    plan = _plan_regrouping(parts, ThreadScope(user=user, project=project), vectors)
-    if not plan.moves or transactions_done >= _MAX_TX:
+    project, restarts = payload["project"], int(payload.get("restarts", 0))
+    scope = ThreadScope(user=str(payload.get("user") or LOCAL_USER), project=project)
+    plan = _plan_regrouping(parts, scope, parts.vectors)
+    regrouper = _Regrouper(parts, plan.last_decision, parts.vectors.space.id)
+    made = [one.result() for one in parts.writer.submit_patient([partial(regrouper.move, move) for move in plan.moves])]
+    if all(made) or restarts >= _MAX_RESTARTS:
         return JobResult(write=lambda _: None)
+    return JobResult(
+        write=lambda _: None, again=lambda: {"user": scope.user, "project": project, "restarts": restarts + 1}
+    )
 
-    def write(tx: Tx) -> None:
-        if ThreadDecisions(tx).last() != plan.last_decision:
-            return
-        changed = [id_ for move in plan.moves[:_MOVES_PER_TX] for id_ in _apply_regrouping(parts, tx, move)]
-        for thread_id in dict.fromkeys(changed):
-            update_vector(tx, thread_id, vectors.space.id)
-            queue_renaming(parts.clock, tx, thread_id, afresh=True)
 
-    return JobResult(write=write, again=lambda: {"user": user, "project": project, "done": transactions_done + 1})
+class _Regrouper:
+    """Makes moves of a plan, one per write, as long as nobody else decides anything."""
+
+    def __init__(self, parts: StoreContext, last_decision: int, space_id: str) -> None:
+        self._parts = parts
+        self._last_decision = last_decision
+        self._space_id = space_id
+
+    def move(self, move: Regrouping, tx: Tx) -> bool:
+        """Make a move; False if something else was placed or moved since the plan was made."""
+        if ThreadDecisions(tx).last() != self._last_decision:
+            return False
+        for thread_id in dict.fromkeys(_apply_regrouping(self._parts, tx, move)):
+            update_vector(tx, thread_id, self._space_id)
+            queue_renaming(self._parts.clock, tx, thread_id, afresh=True)
+        self._last_decision = ThreadDecisions(tx).last()
+        return True
 
 
 def _plan_regrouping(parts: Parts, scope: ThreadScope, vectors: VectorSearch) -> _RegroupingPlan:
