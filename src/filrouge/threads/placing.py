@@ -204,8 +204,8 @@ def _whiten(whitening: Whitening, vectors: Mapping[str, Vector]) -> dict[str, Ve
 
 # Candidate threads: those of the same scope, and the nearest of its archived threads.
 
-#: Maximum number of archived threads that a prompt is compared with.
-_MAX_ARCHIVED_THREADS: Final = 8
+#: Maximum number of archived threads that a prompt is compared with: the nearest of so many that were active last.
+_MAX_ARCHIVED_THREADS, _MAX_ARCHIVED_READ = 8, 1000
 
 
 def update_states_and_load_candidates(
@@ -291,8 +291,8 @@ def place_prompts(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
     placed in order. A placed prompt is not placed again, however often its job runs, so manual moves persist.
 
     A prompt is compared with the newest prompts of its project, and with some prompts of the nearest archived threads.
-    The vectors of archived threads are read for each batch of jobs. Five thousand take about 30 ms in the background
-    and no memory in between, so they need no index. Regrouping can revise these decisions later, when more is known.
+    The vectors of archived threads are read for each batch of jobs. A thousand take about 10 ms in the background and
+    no memory in between, so they need no index. Regrouping can revise these decisions later, when more is known.
     """
     vectors, thread_settings = parts.vectors, ThreadSettings.of(parts.readers.here(lambda tx: parts.settings(tx)))
     ids = [str(payload["turn"]) for payload in payloads]
@@ -380,7 +380,7 @@ class _PromptToCompare:
 
 
 def _read_archive(tx: Tx, scope: ThreadScope, space_id: str, whitening: Whitening | None) -> ArchivedThreads:
-    ids, thread_vectors = ThreadVectors(tx).archived(scope, space_id)
+    ids, thread_vectors = ThreadVectors(tx).archived(scope, space_id, _MAX_ARCHIVED_READ)
     return ids, whitening.whiten(thread_vectors) if whitening is not None and ids else thread_vectors
 
 

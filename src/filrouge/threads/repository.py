@@ -513,9 +513,13 @@ class ThreadVectors:
         rows = self._tx.all("thread_vectors.some", {"ids": json.dumps(list(thread_ids)), "space_id": space_id})
         return dict(zip((row["thread_id"] for row in rows), _matrix([row["vector"] for row in rows]), strict=True))
 
-    def archived(self, scope: ThreadScope, space_id: str) -> tuple[list[str], Vectors]:
-        """Return the archived threads of a scope that have a vector: ids, and vectors of shape (n, dimension)."""
-        rows = self._tx.all("thread_vectors.archived", scope.parameters | {"space_id": space_id})
+    def archived(self, scope: ThreadScope, space_id: str, limit: int) -> tuple[list[str], Vectors]:
+        """Return the archived threads of a scope that have a vector, the last active first.
+
+        Returns:
+            Ids, and vectors of shape (n, dimension).
+        """
+        rows = self._tx.all("thread_vectors.archived", scope.parameters | {"space_id": space_id, "limit": limit})
         return [row["thread_id"] for row in rows], _matrix([row["vector"] for row in rows])
 
     def missing(self, space_id: str, after: int, limit: int) -> dict[int, str]:

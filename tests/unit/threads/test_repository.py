@@ -196,13 +196,16 @@ def test_vectors_of_archived_threads_are_given_together_and_go_with_a_retired_sp
     Spaces(tx).declare(space, "hashing")
     Spaces(tx).make_current(space.id)
     vectors = ThreadVectors(tx)
-    assert vectors.archived(HERE, space.id)[0] == []
+    assert vectors.archived(HERE, space.id, 10)[0] == []
     for id_, state in (("a", "archived"), ("b", "active")):
         Threads(tx).add(replace(thread(id_), state=state))
         vector = np.eye(384, dtype=np.float32)[ord(id_)]
         vectors.put(id_, space.id, vector)
-    ids, matrix = vectors.archived(HERE, space.id)
+    ids, matrix = vectors.archived(HERE, space.id, 10)
     assert (ids, matrix.shape, int(matrix.argmax())) == (["a"], (1, 384), ord("a"))
+    Threads(tx).add(replace(thread("later"), state="archived", last_active=NOON + timedelta(days=1)))
+    vectors.put("later", space.id, np.eye(384, dtype=np.float32)[0])
+    assert vectors.archived(HERE, space.id, 1)[0] == ["later"]
     assert set(vectors.some(["a", "b", "c"], space.id)) == {"a", "b"}
     vectors.clear_retired()
     assert set(vectors.some(["a", "b"], space.id)) == {"a", "b"}

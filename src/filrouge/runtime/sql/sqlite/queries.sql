@@ -1511,7 +1511,7 @@ SELECT id FROM threads WHERE id >= :prefix AND id < :prefix || '~' ORDER BY id L
 -- name: threads.unsettled
 SELECT * FROM threads
 WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND merged_into IS NULL
-  AND (state = 'active' OR state = 'suspended' AND coalesce(suspended_at, last_active) <= :suspended_until)
+  AND state IN ('active', 'suspended') AND (state = 'active' OR coalesce(suspended_at, last_active) <= :suspended_until)
   AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
 ORDER BY last_active DESC, seq DESC
 -- name: threads.live
@@ -1741,6 +1741,7 @@ SELECT thread_id, vector FROM threads JOIN thread_vectors ON thread_id = threads
 WHERE tenant = 'local' AND user_id = :user_id AND project_id IS :project_id AND state = 'archived'
   AND merged_into IS NULL AND space_id = :space_id
   AND (:only_agent IS NULL OR iif(agent = '', channel, agent) = :only_agent)
+ORDER BY last_active DESC LIMIT :limit
 -- name: thread_vectors.missing
 -- Threads without a vector in a space in which one of their prompts has one.
 SELECT id, seq FROM threads WHERE merged_into IS NULL AND seq > :after
