@@ -34,6 +34,7 @@ _JOBS: Final[Mapping[str, str]] = {
     "synthesise": _("bring a synthesis up to date"),
     "recount": _("correct a synthesis with a model"),
     "reconsider": _("ask a model where a prompt belongs"),
+    "rename": _("name a thread"),
     "entitle": _("ask a model for a thread's name"),
     "index_turn": _("compute vectors of a turn"),
     "index_memory": _("compute vectors of a memory"),
