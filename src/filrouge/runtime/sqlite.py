@@ -105,9 +105,9 @@ def check_schema_number(found: int, *, what: str = "This database", steps: Seque
 #: The release that fixes the WAL-reset race (https://sqlite.org/wal.html, "walreset").
 MIN_SQLITE_VERSION = (3, 51, 3)
 
-#: The busy timeout comes first: the other settings may be made while another process writes.
 #: Prepared statements that a connection keeps: more than one message or prompt needs.
 _CACHED_STATEMENTS: Final = 256
+#: The busy timeout comes first: the other settings may be made while another process writes.
 _PRAGMAS: Mapping[str, object] = {
     "busy_timeout": 5000,
     "journal_mode": "wal",

@@ -673,7 +673,7 @@ def _load_placed_prompts(
 
 
 def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping) -> list[str]:
-    """Apply one move; skip it if an earlier move of the same transaction emptied or merged its thread.
+    """Apply one move; skip it if an earlier move emptied or merged its thread.
 
     Returns:
         The threads on both ends, whose names and vectors are still the old ones.

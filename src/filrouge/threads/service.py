@@ -192,7 +192,7 @@ def split(parts: Parts, name: str, turn_ids: Collection[str], title: str = "") -
         _check_not_merged(thread)
         moving = _with_followers(threads, thread.id, turn_ids)
         prompts = parts.turns(tx).get([id_ for id_ in threads.turns(thread.id, routed=True) if id_ in moving])
-        if not prompts or len(prompts) == len(threads.turns(thread.id, routed=True)):
+        if not prompts or len(prompts) == threads.prompt_count(thread.id):
             raise BadInput(
                 "Both threads need a prompt.", remedy="Name some of the thread's prompts, and not all of them."
             )

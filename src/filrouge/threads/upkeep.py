@@ -681,34 +681,32 @@ def queue_renaming(clock: Clock, tx: Tx, thread_id: str, *, afresh: bool = False
 def update_name(parts: Parts, payload: Payload) -> JobResult:
     """Run the job that names a thread by rules, outside the transaction that writes the name.
 
-    If the thread's prompts or its title changed in the meantime, the job starts over. After it, a model is asked for a
-    better name, if there is one.
+    If the thread's prompts or a title of its scope changed in the meantime, the job starts over, so that no two threads
+    get the same title. After it, a model is asked for a better name, if there is one.
     """
     thread_id, afresh, retried = str(payload["thread"]), bool(payload["afresh"]), list[Payload]()
 
-    def read(tx: Tx) -> tuple[Thread, list[str]] | None:
+    def read(tx: Tx) -> tuple[Thread, ThreadScope] | None:
         thread = next(iter(Threads(tx).some([thread_id])), None)
         if thread is None or thread.merged_into is not None:
             return None
-        return thread, Threads(tx).turns(thread_id, routed=True, limit=MAX_PROMPTS, newest=True)
+        return thread, ThreadSettings.of(parts.settings(tx)).scope_of_thread(thread)
 
-    def name(tx: Tx) -> tuple[Thread, list[str], Thread] | None:
-        if (found := read(tx)) is None:
-            return None
-        scope = ThreadSettings.of(parts.settings(tx)).scope_of_thread(found[0])
-        return *found, rename_by_rules(parts, tx, found[0], scope, afresh=afresh)
+    def name(tx: Tx) -> tuple[object, Thread] | None:
+        found = read(tx)
+        return found and (_basis_of_name(tx, *found), rename_by_rules(parts, tx, *found, afresh=afresh))
 
     if (named := parts.readers.here(name)) is None:
         return JobResult(write=lambda _: None)
-    before, prompt_ids, renamed = named
+    basis, renamed = named
 
     def write(tx: Tx) -> None:
-        if (now := read(tx)) is None:
+        if (found := read(tx)) is None:
             return
-        thread, prompt_ids_now = now
-        if prompt_ids_now != prompt_ids or (thread.title, thread.title_by) != (before.title, before.title_by):
+        if _basis_of_name(tx, *found) != basis:
             retried.append(payload)
             return
+        thread, _ = found
         Threads(tx).update(
             replace(
                 thread,
@@ -718,11 +716,18 @@ def update_name(parts: Parts, payload: Payload) -> JobResult:
                 topics=renamed.topics,
             )
         )
-        may_be_better = len(prompt_ids) >= RENAME_SIZES[1] and not is_too_late(thread.last_active, parts.clock.now())
-        if may_be_better or (afresh and before.title_by == "model"):
+        is_long = Threads(tx).prompt_count(thread_id) >= RENAME_SIZES[1]
+        may_be_better = is_long and not is_too_late(thread.last_active, parts.clock.now())
+        if may_be_better or (afresh and thread.title_by == "model"):
             queue_naming(parts, tx, thread)
 
     return JobResult(write=write, again=lambda: retried[-1] if retried else None)
+
+
+def _basis_of_name(tx: Tx, thread: Thread, scope: ThreadScope) -> object:
+    """Return what a name by rules rests on: the thread's prompts, who gave it its title, and the scope's titles."""
+    prompt_ids = Threads(tx).turns(thread.id, routed=True, limit=MAX_PROMPTS, newest=True)
+    return prompt_ids, thread.title_by, Threads(tx).titles(scope)
 
 
 def refresh_names_and_vectors(parts: StoreContext, tx: Tx, threads: Sequence[Thread], space_id: str) -> list[Thread]:
