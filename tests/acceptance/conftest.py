@@ -11,6 +11,7 @@ from collections.abc import Generator
 
 import pytest
 
+from filrouge.cli import client
 from filrouge.daemon import process
 
 from .replay import Replayed, play_everything
@@ -34,6 +35,8 @@ def _replayed(home: str, host: str = "") -> Generator[Replayed]:
         environment.setenv("FILROUGE_HOME", home)
         environment.delenv("FILROUGE_DISABLED", raising=False)
         process.ensure_running(home)
+        # Judged is what is found, and on a busy machine a prompt may go without the embedding for want of time.
+        client.ask("PATCH", "/api/memory/settings", {"hook_wait_ms": 8000})
         try:
             play_everything(host)
             yield Replayed(home=home, host=host)
