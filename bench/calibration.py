@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import minilm
 import numpy as np
+from msgspec import structs, to_builtins
 from numpy.typing import NDArray
 
 from filrouge.core.protocols import Embedder, Vectors
@@ -263,7 +264,7 @@ def keep(space: Space, path: str) -> None:
     halves = {"measure": space.measured_on.cosines(), "check": space.checked_on.cosines()}
     arrays: dict[str, NDArray[Any]] = {"sample": np.array(hashlib.sha256(repr(bundled()).encode()).hexdigest())}
     for half, cosines in halves.items():
-        for kind, values in asdict(cosines).items():
+        for kind, values in structs.asdict(cosines).items():
             arrays[f"{half} {kind}"] = np.asarray(np.round(10_000 * values), dtype=np.int16)
     np.savez_compressed(path, allow_pickle=False, **arrays)
 
@@ -289,7 +290,7 @@ def lines(found: Sequence[Share], spaces: Sequence[Space]) -> Iterator[str]:
 def write(path: str, found: Sequence[Share], spaces: Sequence[Space]) -> None:
     """The figures as JSON, a line for each share and each distribution."""
     rows = [json.dumps(rounded(asdict(one)) | {"holds": one.holds}) for one in found]
-    anchors = {f"{space.name}, {rule}": asdict(calibration) for space in spaces for rule, calibration in rules(space)}
+    anchors = {f"{space.name}, {rule}": to_builtins(made) for space in spaces for rule, made in rules(space)}
     drawn = {f"{space.name}, {kind}": values for space in spaces for kind, values in distributions(space).items()}
     parts = [
         f'"limit": {LIMIT}',

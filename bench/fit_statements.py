@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import structs
+
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np
 
@@ -208,7 +210,7 @@ def main() -> None:
         threshold = threshold_at(right, odds["validation"][:, 0], PRECISION[name])
         for where, found in odds.items():
             print("\n".join(report(f"{name}, {where}", sets[where], found, threshold)), flush=True)
-        written |= stored(replace(made, threshold=threshold), f"{name.replace(' ', '_')}_")
+        written |= stored(structs.replace(made, threshold=threshold), f"{name.replace(' ', '_')}_")
         print(f"{name}: threshold {threshold:.3f}")
     if not given.dry_run:
         np.savez_compressed(TARGET, **written)

@@ -25,10 +25,12 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np

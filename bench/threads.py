@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
+from msgspec import structs
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core.clock import new_id
@@ -356,7 +357,7 @@ class _Play:
         if into is None:
             opened = min(turn.at for turn in taken)
             former = self.threads[move.routing.parent or ""].thread
-            thread = replace(former, id=new_id(opened), title="", parent=former.id, opened_at=opened)
+            thread = structs.replace(former, id=new_id(opened), title="", parent=former.id, opened_at=opened)
             self.threads[thread.id] = Kept(thread=thread)
             into = thread.id
         target = self.threads[into]
@@ -426,7 +427,7 @@ class _Play:
         if named or upkeep.is_rename_due(len(kept.turns)):
             taken = [one.thread.title for one in self.threads.values() if one is not kept]
             name = upkeep.name_by_rules(kept.turns, taken, kept.thread if kept.thread.title else None)
-            kept.thread = replace(kept.thread, title=name.title, summary=name.summary, topics=name.topics)
+            kept.thread = structs.replace(kept.thread, title=name.title, summary=name.summary, topics=name.topics)
 
 
 def _piece(turn_id: str) -> str:

@@ -14,13 +14,13 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from filrouge.core.clock import Clock, SystemClock
 from filrouge.core.errors import EmbedderUnavailable, ModelUnavailable

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from filrouge.core.paths import DATABASE, inside
 from filrouge.extraction.repository import Session
@@ -57,7 +57,7 @@ def forbidden(texts: list[str], *, but: str = "") -> list[tuple[str, str]]:
 def check_syntheses(replayed: Replayed) -> None:
     made = syntheses(replayed)
     decided = [point.text for one in made for point in one.decisions]
-    anything = [text for one in made for text in _texts(asdict(one))]
+    anything = [text for one in made for text in _texts(to_builtins(one))]
     assert len(made) >= len(recorded(replayed.host)), "every session has come to something, or to nothing"
     assert decided
     assert forbidden(decided) == []

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
+from msgspec import Struct
 
 from filrouge.capture.events import (
     MARK_TOLERANCE,
@@ -131,8 +131,7 @@ def _is_worth_reading(text: str, plain: str) -> bool:
 _MAX_WORD_CHARACTERS: Final = 2000
 
 
-@dataclass(slots=True)
-class CutCounts:
+class CutCounts(Struct):
     """Counts of what was cut from events because of their size.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import Struct
 
 from filrouge.core.scope import Scope
 
@@ -35,8 +36,7 @@ _OWN_TOOL = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """One message of a conversation, verbatim, from an event or a transcript.
 
     Memories are derived from turns and cite them by id and character span, so a turn's text never changes after it is

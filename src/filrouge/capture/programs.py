@@ -15,9 +15,11 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.capture.events import Event, EventKind, strip_injected_blocks
 from filrouge.capture.intake import build_turn
@@ -136,8 +138,7 @@ def store_history(parts: Parts, session: Session, turns: Sequence[Turn], user_id
 _EVENT_KINDS: Mapping[str, EventKind] = {"user": "prompt", "assistant": "reply"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """One message, as a program delivers it.
 
     Attributes:
@@ -157,8 +158,7 @@ class Message:
     id: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True, kw_only=True):
     """The scope of the messages.
 
     Attributes:
@@ -183,8 +183,7 @@ class DeliveryCounts(NamedTuple):
     duplicates: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MessageEvents:
+class MessageEvents(Struct, frozen=True, kw_only=True):
     """The events of some messages, and for each event the index of its message."""
 
     events: list[Event] = field(default_factory=list[Event])

@@ -11,8 +11,9 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.capture import inbox
 from filrouge.capture.events import Event, event_from_json, strip_injected_blocks
@@ -86,8 +87,7 @@ def _may_agree_to_message(parts: StoreContext, tx: Tx, turn: Turn) -> bool:
 _TRANSCRIPT_LAG_SECONDS = 2.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeliveryResult:
+class DeliveryResult(Struct, frozen=True, kw_only=True):
     """The result of a delivery.
 
     Attributes:

@@ -18,11 +18,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any, BinaryIO, Final, cast
 
+from msgspec import Struct, field
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 
 from filrouge.capture.models import (
@@ -253,8 +253,7 @@ _MAX_PAGE_CHARACTERS: Final = MAX_IMPORT_CHARACTERS
 _STEP_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportFilter:
+class ImportFilter(Struct, frozen=True, kw_only=True):
     """The filters of an import.
 
     Attributes:
@@ -279,8 +278,7 @@ class ImportFilter:
         return not self.project or bool(self.project & {*known_as, display_name(known_as) if known_as else ""})
 
 
-@dataclass(kw_only=True)
-class Skipped:
+class Skipped(Struct, kw_only=True):
     """Counts of the records that the client skipped or cut, and the first problems with the input."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -293,8 +291,7 @@ class Skipped:
             self.problems.append(ImportProblem(place, problem))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """The content of one request.
 
     Attributes:
@@ -502,8 +499,7 @@ _REQUEST_SECONDS: Final = 600.0
 _OUTCOMES: Final = ("added", "vouched", "present", "forgotten", "off")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportSource:
+class ImportSource(Struct, frozen=True, kw_only=True):
     """The source of an import.
 
     Attributes:
@@ -519,8 +515,7 @@ class ImportSource:
     pages: Callable[[Skipped], Iterable[Page]]
 
 
-@dataclass(kw_only=True)
-class Tally:
+class Tally(Struct, kw_only=True):
     """Running totals of an import.
 
     Attributes:

@@ -11,8 +11,9 @@ import asyncio
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from filrouge.cli import output
 from filrouge.core.errors import FilrougeError
@@ -131,8 +132,7 @@ def provider_warnings(settings: Mapping[str, Any]) -> list[str]:
     return []
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """The existing memory of a home, and whether `init --reset` puts it away.
 
     Attributes:

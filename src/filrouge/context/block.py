@@ -19,13 +19,13 @@ import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from html import unescape
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from filrouge.context.models import SECTIONS, Candidate, Section
@@ -227,8 +227,7 @@ MAX_THREADS: Final = 5
 """Maximum threads of all sections together."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SectionSpec:
+class SectionSpec(Struct, frozen=True, kw_only=True):
     """The properties of a section.
 
     Attributes:
@@ -346,8 +345,7 @@ _SENTENCE_END: Final = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)")
 _MARKUP: Final = re.compile(r"\W")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One item to render.
 
     Attributes:
@@ -384,8 +382,7 @@ class Line:
         return f"- [{', '.join(marks)}] {text}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Size:
+class Size(Struct, frozen=True, kw_only=True):
     """The size of a text and its line break: some hosts limit characters, others bytes."""
 
     characters: int
@@ -481,8 +478,7 @@ _Stage = tuple[int, IsBetter, list[tuple[int, int, IsBetter]]]
 """A group's heading size, where opening it is better, and each item with its size and where taking it is better."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """One item to pack.
 
     Attributes:
@@ -518,8 +514,7 @@ def fit(offers: Sequence[Offer], headings: Mapping[str, Size], room: Size) -> fr
     return max(both, knapsack.greedy(), key=knapsack.value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Knapsack:
+class _Knapsack(Struct, frozen=True, kw_only=True):
     """The offers, the headings and the available room."""
 
     offers: Sequence[Offer]
@@ -598,8 +593,7 @@ _PACKED_FIRST: Final = ("rules", "reminders")
 _REPEATABLE_KINDS: Final = ("synthesis", "thread")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RenderOptions:
+class RenderOptions(Struct, frozen=True, kw_only=True):
     """Selection and rendering options for a block.
 
     Attributes:
@@ -618,8 +612,7 @@ class RenderOptions:
     dated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """The decision about a candidate.
 
     Attributes:
@@ -643,8 +636,7 @@ class Verdict:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """A rendered block with the verdicts on all candidates; the nonce is empty if the text is."""
 
     text: str = ""

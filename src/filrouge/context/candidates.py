@@ -15,8 +15,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.context.block import MAX_ITEM
@@ -68,8 +70,7 @@ _GAP: Final = "\n…\n"
 _SEPARATOR_CHARACTERS: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PassageItem:
+class PassageItem(Struct, frozen=True, kw_only=True):
     """One candidate: a memory or a turn.
 
     Attributes:
@@ -93,8 +94,7 @@ class PassageItem:
     may_open_line: bool = True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True, kw_only=True):
     """One line: its turns in chronological order, or one memory."""
 
     items: tuple[PassageItem, ...]
@@ -123,8 +123,7 @@ class Passage:
         return 1.0 - math.prod(1.0 - item.probability for item in self.items)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChosenPassages:
+class ChosenPassages(Struct, frozen=True, kw_only=True):
     """The chosen lines, best first, and for each item left out the reason, by its id."""
 
     passages: tuple[Passage, ...]
@@ -292,8 +291,7 @@ _JOIN_SHARE: Final = 0.04
 _ROLE_PREFIX: Final = {"user": "User: ", "assistant": "Assistant: "}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RankedTurn:
+class RankedTurn(Struct, frozen=True, kw_only=True):
     """A turn found for the prompt, and whether it may be shown.
 
     Attributes:
@@ -313,8 +311,7 @@ class RankedTurn:
     refused: Refusal
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RankedTurns:
+class RankedTurns(Struct, frozen=True, kw_only=True):
     """All turns for a prompt; `known` and `notices` as in a `Ranking`.
 
     Attributes:
@@ -703,8 +700,7 @@ def _question(request: ContextRequest) -> Question:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Recalled:
+class _Recalled(Struct, frozen=True, kw_only=True):
     """The relevant memories, best first, with their evidence; and by turn id, the best hit that it proves."""
 
     memories: Sequence[Memory]

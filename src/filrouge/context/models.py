@@ -8,9 +8,10 @@ show the same list.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
+
+from msgspec import Struct, field
 
 from filrouge.search.models import Refusal
 
@@ -23,8 +24,7 @@ Section = Literal[
 SECTIONS: tuple[Section, ...] = get_args(Section)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """Something that may go into a block.
 
     Attributes:

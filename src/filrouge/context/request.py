@@ -8,9 +8,10 @@ the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct, field
 
 from filrouge.context.models import Candidate
 from filrouge.core.clock import Language
@@ -19,8 +20,7 @@ from filrouge.core.settings import Settings
 from filrouge.runtime.services import Parts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContextRequest:
+class ContextRequest(Struct, frozen=True, kw_only=True):
     """A context request.
 
     Attributes:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.events import Event
 from filrouge.capture.intake import clean_event
@@ -55,8 +57,7 @@ _VECTOR_WAIT_SHARE: Final = 0.5
 _MAX_EXPLAINED_CHARS: Final = 200
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContextResult:
+class ContextResult(Struct, frozen=True, kw_only=True):
     """The block for a request, and how it was made.
 
     Attributes:

@@ -10,9 +10,11 @@ list it in a table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_PROMPT
 from filrouge.context.block import MAX_NOTE, MAX_THREADS, shortened
@@ -516,8 +518,7 @@ _NOT_PICKED_UP: Final = "the prompt does not resume it"
 _OUTDATED: Final = "repeats an outdated memory"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _RelevantThread:
+class _RelevantThread(Struct, frozen=True, kw_only=True):
     """A thread that is relevant to the prompt.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 
 @contextmanager
@@ -17,11 +16,11 @@ def on_failure(undo: Callable[[], object]) -> Generator[None]:
         stack.pop_all()
 
 
-@dataclass
 class Attempt:
     """Whether a block of code failed."""
 
-    failed: bool = False
+    def __init__(self) -> None:
+        self.failed = False
 
 
 @contextmanager

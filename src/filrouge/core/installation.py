@@ -14,9 +14,10 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
 
 _DISTRIBUTION: Final = "filrouge"
 _EXTRA: Final = re.compile(r"""\bextra\s*==\s*['"]([\w.-]+)['"]""")
@@ -24,8 +25,7 @@ Tool = Literal["pip", "pipx", "uv tool"]
 _MANAGER_FILES: Final[tuple[tuple[str, Tool], ...]] = (("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True, kw_only=True):
     """One installed copy of Filrouge.
 
     Attributes:

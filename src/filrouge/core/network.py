@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import ip_address
 from threading import Lock
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import BadConfig
@@ -52,8 +53,7 @@ def checked_address(address: str, *, setting: str) -> str:
 # itself asks for a pause, the breaker opens whatever the failure count.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CircuitOpen:
+class CircuitOpen(Struct, frozen=True, kw_only=True):
     """Why calls are blocked.
 
     Attributes:

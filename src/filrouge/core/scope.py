@@ -9,15 +9,15 @@ stronger name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 LOCAL_USER = "local"
 ScopeName = Literal["user", "project"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True, kw_only=True):
     """Where something was said, from the user (widest) to the session (narrowest).
 
     Attributes:
@@ -52,8 +52,7 @@ _COLUMNS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProjectChoice:
+class ProjectChoice(Struct, frozen=True, kw_only=True):
     """The project that a list of names stands for.
 
     Attributes:

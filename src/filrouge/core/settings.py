@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from filrouge.core.choices import (
@@ -188,8 +188,7 @@ class Settings(BaseModel):
 _DEFAULTS: dict[str, Any] = Settings().model_dump(mode="json")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Effective:
+class Effective(Struct, frozen=True, kw_only=True):
     """The settings in effect.
 
     Attributes:

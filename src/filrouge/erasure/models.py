@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 MatchReason = Literal["exact", "related", "tied"]
 """Why a row is affected: it contains the words; a search found it; it depends on an affected row."""
@@ -33,8 +35,7 @@ NOT_PROMISED: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AffectedRow:
+class AffectedRow(Struct, frozen=True, kw_only=True):
     """One affected row.
 
     Attributes:
@@ -61,8 +62,7 @@ class AffectedRow:
         return row
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AffectedBackup:
+class AffectedBackup(Struct, frozen=True, kw_only=True):
     """A backup inside the home that contains affected rows.
 
     Attributes:
@@ -74,8 +74,7 @@ class AffectedBackup:
     rows: Mapping[str, int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True, kw_only=True):
     """What forgetting would do.
 
     Attributes:
@@ -121,8 +120,7 @@ def count_effects(rows: Sequence[AffectedRow]) -> dict[str, dict[str, int]]:
     return counts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True):
     """The record of one act of forgetting.
 
     Attributes:

@@ -11,9 +11,11 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import Busy, FilrougeError
@@ -30,8 +32,7 @@ _SUFFIX: Final = ".db"
 _MAX_WAIT_SECONDS, _RETRY_SECONDS = 120.0, 0.2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Removal:
+class Removal(Struct, frozen=True, kw_only=True):
     """What to delete from every backup.
 
     Attributes:
@@ -43,8 +44,7 @@ class Removal:
     search_texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SweepResult:
+class SweepResult(Struct, frozen=True, kw_only=True):
     """The result for one backup.
 
     Attributes:

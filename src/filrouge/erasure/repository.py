@@ -13,9 +13,11 @@ import hashlib
 import hmac
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.capture.repository import Turns
@@ -45,8 +47,7 @@ from filrouge.threads.upkeep import refresh_names_and_vectors
 # Erasing memories and turns.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ErasedIds:
+class ErasedIds(Struct, frozen=True, kw_only=True):
     """The ids to erase: memories, turns, and the events whose payloads contain the turns."""
 
     memories: tuple[str, ...]
@@ -171,8 +172,7 @@ _EXCERPT: Final = 160
 _MAX_SINGLE_SEARCHES: Final = 12
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ForgetPlan:
+class ForgetPlan(Struct, frozen=True, kw_only=True):
     """Every row that is deleted or changed.
 
     Attributes:

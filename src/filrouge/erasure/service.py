@@ -22,9 +22,11 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture import inbox
 from filrouge.capture.service import drain_spool
@@ -238,8 +240,7 @@ def _overwrite_texts(path: str, texts: Sequence[str]) -> bool:
 # Erasing: the lowest level of forgetting, without preview and receipt.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Erased:
+class Erased(Struct, frozen=True, kw_only=True):
     """The result of an erasure.
 
     Attributes:
@@ -450,8 +451,7 @@ _POLL_SECONDS: Final = 0.05
 _FORGETTING_TRIES: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ForgetRequest:
+class ForgetRequest(Struct, frozen=True, kw_only=True):
     """A request to forget. Exactly one of the three is given.
 
     Attributes:
@@ -484,8 +484,7 @@ class ForgetRequest:
         return replace(self, text=self.text.strip(), id=self.id.strip())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _SearchResult:
+class _SearchResult(Struct, frozen=True, kw_only=True):
     """The result of a search.
 
     Attributes:

@@ -16,10 +16,11 @@ import hmac
 import os
 import secrets
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
 
 from filrouge.capture.events import Event
 from filrouge.capture.intake import turns_from_event
@@ -35,8 +36,7 @@ KEY, FILE = FORGET_KEY, FORGOTTEN
 _KEY_BYTES: Final = 32
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True, kw_only=True):
     """The hash of one thing that must not come back.
 
     Attributes:

@@ -10,9 +10,11 @@ Pure: no database, no file.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.core import lazy_re as re
@@ -64,8 +66,7 @@ _CONSEQUENCE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _SentenceReading:
+class _SentenceReading(Struct, frozen=True):
     """A sentence with the statement that it makes by itself.
 
     Attributes:

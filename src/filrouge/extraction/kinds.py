@@ -7,8 +7,9 @@ Pure: no database, no file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import subject
@@ -727,8 +728,7 @@ _DETERMINED: Final = re.compile(
 _MAX_CONTEXT_WORDS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """Characters `start` to `end` of a sentence, and the kind of memory they become.
 
     Attributes:

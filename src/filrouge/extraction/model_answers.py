@@ -16,9 +16,11 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
@@ -264,16 +266,14 @@ _MAX_REASON_CHARS: Final = 300
 _ACTIONS: Final = ("add", "update", "delete", "noop", "conflict")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FactWithNeighbours:
+class FactWithNeighbours(Struct, frozen=True, kw_only=True):
     """One fact that the model was asked about, with the memories that were shown for it, nearest first."""
 
     statement: Statement
     neighbours: tuple[Neighbour, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StatedIn:
+class StatedIn(Struct, frozen=True, kw_only=True):
     """The scope and time in which the facts were stated.
 
     Attributes:
@@ -287,8 +287,7 @@ class StatedIn:
     isolated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True, kw_only=True):
     """A decision that was dropped.
 
     Attributes:
@@ -301,8 +300,7 @@ class Rejected:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedDecisions:
+class CheckedDecisions(Struct, frozen=True, kw_only=True):
     """The result of checking a list of decisions.
 
     Attributes:
@@ -355,8 +353,7 @@ def check_decisions(
     return CheckedDecisions(decisions=ordered, rejected=tuple(rejected), undecided=undecided)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _TouchedMemories:
+class _TouchedMemories(Struct, frozen=True, kw_only=True):
     """The memories that the decisions of one list have touched so far, to detect contradictions between them.
 
     Attributes:
@@ -686,8 +683,7 @@ _NO_SPAN: Final = Span(start=0, end=0)
 USER_ONLY_KINDS: Final[frozenset[Kind]] = frozenset({"rule", "preference", "intent", "constraint"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FactCandidate:
+class FactCandidate(Struct, frozen=True, kw_only=True):
     """A fact that a model read, with the turn that holds its span.
 
     Attributes:
@@ -700,8 +696,7 @@ class FactCandidate:
     quote: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Extraction:
+class Extraction(Struct, frozen=True, kw_only=True):
     """What a model read in a range of turns.
 
     Attributes:
@@ -889,15 +884,13 @@ UNPROVEN: Final = "its words do not say it"
 BY_RULES: Final = "decided by the rules: {}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SimilarityRequest:
+class SimilarityRequest(Struct, frozen=True, kw_only=True):
     """A request for the calibrated similarity of each pair of texts; 0 without an embedder."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NeighboursRequest:
+class NeighboursRequest(Struct, frozen=True, kw_only=True):
     """A request for the memories near each statement, within the scope of its turn, nearest first."""
 
     candidates: tuple[FactCandidate, ...]
@@ -906,8 +899,7 @@ class NeighboursRequest:
 ExtractionRequest = CompletionRequest | SimilarityRequest | NeighboursRequest
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FactOutcome:
+class FactOutcome(Struct, frozen=True, kw_only=True):
     """A fact and its outcome.
 
     Attributes:
@@ -922,8 +914,7 @@ class FactOutcome:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnderstoodTurns:
+class UnderstoodTurns(Struct, frozen=True, kw_only=True):
     """The result for a range of turns.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
+from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from filrouge.core.clock import Language
@@ -24,8 +24,7 @@ PointKind = Literal["asked", "decided", "ruled", "found", "noted", "done", "told
 did; `told`, what the host's own summary says."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entity:
+class Entity(Struct, frozen=True, kw_only=True):
     """A named thing or person.
 
     Attributes:
@@ -38,8 +37,7 @@ class Entity:
     mentions: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True, kw_only=True):
     """The user's own words and their position.
 
     Attributes:
@@ -53,8 +51,7 @@ class Quote:
     span: Span
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
+class Point(Struct, frozen=True, kw_only=True):
     """A sentence that a summary can use.
 
     Attributes:
@@ -66,8 +63,7 @@ class Point:
     weight: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Analysis:
+class Analysis(Struct, frozen=True, kw_only=True):
     """The analysis of a session.
 
     Attributes:

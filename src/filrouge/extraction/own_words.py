@@ -19,9 +19,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re
@@ -45,8 +46,7 @@ _MIN_PASTE_CHARS: Final = 1500
 _MIN_PASTE_PARAGRAPHS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Characters `start` to `end` of a prompt; `is_own` if they are the user's own words."""
 
     start: int
@@ -287,8 +287,7 @@ _RECORD_LABEL: Final = lazy_re.compile(
 _LINE: Final = lazy_re.compile(r"[^\n\r]+")
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     """A line of the prompt.
 
     Attributes:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from filrouge.core import lazy_re as re
 from filrouge.extraction import reading
@@ -28,8 +29,7 @@ from filrouge.memories.models import Memory, Neighbour, Statement
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """The comparable form of a text.
 
     Attributes:
@@ -486,8 +486,7 @@ _STANDING: Final = frozenset({"rule", "preference", "constraint"})
 TextWithSubject = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """The comparable form of a text that states a fact.
 
     Attributes:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
@@ -94,8 +95,7 @@ _MIN_WORDS: Final = 3
 MAX_STATEMENT_CHARS: Final = 500
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """A prompt to be read.
 
     Attributes:
@@ -306,8 +306,7 @@ _PROPOSES: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True, kw_only=True):
     """A sentence of an agent's message, with the prompt that answers it.
 
     Attributes:

@@ -9,9 +9,11 @@ Pure: no database, no file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.core import lazy_re as re
 from filrouge.core.scope import ScopeName
@@ -25,8 +27,7 @@ ValueKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """One value: its position in the sentence, and its folded form for comparison."""
 
     kind: ValueKind
@@ -223,8 +224,7 @@ def _mark_versions(found: list[Value]) -> list[Value]:
 MeasureKind = Literal["percent", "money", "date", "time", "ratio", "size", "duration", "frequency", "count"]
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(Struct, frozen=True):
     """One number and what it counts.
 
     Attributes:
@@ -654,8 +654,7 @@ def is_status(plain: str) -> bool:
 # ruff: noqa: E501 (a pattern is read best on one line)
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """A part of the user's text, with its opening.
 
     Attributes:
@@ -671,8 +670,7 @@ class Clause:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClauseKind:
+class ClauseKind(Struct, frozen=True, kw_only=True):
     """The kind of statement that a clause makes.
 
     Attributes:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from filrouge.core import lazy_re as re
 from filrouge.extraction.profile import profile
@@ -43,8 +43,7 @@ _CHANGE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComparedText:
+class ComparedText(Struct, frozen=True, kw_only=True):
     """A statement or a memory in the form that is compared.
 
     Attributes:
@@ -58,8 +57,7 @@ class ComparedText:
     is_correction: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Relation:
+class Relation(Struct, frozen=True, kw_only=True):
     """How a memory relates to the statement, apart from the words.
 
     Attributes:
@@ -82,8 +80,7 @@ class Relation:
     same_session: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReplaceCandidate:
+class ReplaceCandidate(Struct, frozen=True, kw_only=True):
     """A memory to compare a statement with.
 
     Attributes:
@@ -159,8 +156,7 @@ def chance(new: ComparedText, old: ComparedText, relation: Relation, rarity: Map
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
-@dataclass(frozen=True, slots=True)
-class _TextFeatures:
+class _TextFeatures(Struct, frozen=True):
     """What of a text alone is compared.
 
     Attributes:

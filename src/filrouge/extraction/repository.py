@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct, to_builtins
 
 from filrouge.capture.models import Turn
 from filrouge.capture.repository import text_hash, turn_from_row
@@ -29,7 +30,7 @@ from filrouge.memories.repository import Memories, Origin
 
 def analysis_to_text(analysis: Analysis) -> str:
     """Return the analysis as JSON."""
-    return json.dumps(asdict(analysis), ensure_ascii=False)
+    return json.dumps(to_builtins(analysis), ensure_ascii=False)
 
 
 def analysis_from_text(text: str) -> Analysis:
@@ -62,8 +63,7 @@ MAX_CACHED, CACHED_AFTER_EVICTION = 80, 50
 _MAX_TURNS, _MAX_TOOL_CHARS = 400, 4000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """A host's session."""
 
     host: str
@@ -75,8 +75,7 @@ class Session:
         return {"host": self.host, "session_id": self.id}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Analysed:
+class Analysed(Struct, frozen=True, kw_only=True):
     """The last analysis of a session.
 
     Attributes:
@@ -252,8 +251,7 @@ _MAX_INJECTED = 50
 _MAX_FILES = 50
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True, kw_only=True):
     """Turns that no model has read, in order of arrival, with their sequence numbers."""
 
     turns: tuple[Turn, ...]

@@ -10,8 +10,10 @@ Pure: no database, no file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadInput
@@ -35,8 +37,7 @@ MAX_END_CHARS: Final = 60_000
 MAX_SENTENCES: Final = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """Characters `start` to `end` of the prompt: the text there, and the same text folded.
 
     Attributes:
@@ -274,8 +275,7 @@ _WHICH: Final = re.compile(rf"which (?:{_RELATIVE})\b")
 _FEARED: Final = re.compile(r"\b(?:won't|will|'ll|going to|gonna|may|might|would|n'aurai|ne vais)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One clause: characters `start` to `end` of a sentence.
 
     Attributes:
@@ -412,8 +412,7 @@ _UNIT_BREAK: Final = re.compile(
 _EDGE: Final = " ,;:-–—"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True, kw_only=True):
     """Characters `start` to `end` of a prompt.
 
     Attributes:

@@ -7,8 +7,10 @@ understands a program's messages at once, with the rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.events import Event
 from filrouge.capture.intake import CutCounts, clean_event, turns_from_event
@@ -217,8 +219,7 @@ TextOrMessage = str | Message
 """A message, or a text without a speaker."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExtractionResult:
+class ExtractionResult(Struct, frozen=True, kw_only=True):
     """The decisions on all statements, in the order in which they were said, and their number."""
 
     actions: tuple[Action, ...]
@@ -235,8 +236,7 @@ class ExtractionResult:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True, kw_only=True):
     """An event with its turns, the statements of those turns, and the index tokens by turn id."""
 
     event: Event

@@ -12,8 +12,10 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_AGENT, Turn
 from filrouge.capture.programs import History, read_history, store_history
@@ -42,8 +44,7 @@ HOST: Final = "library"
 DISABLED: Final[Mapping[str, Any]] = {"error": "extraction_disabled"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Material:
+class Material(Struct, frozen=True, kw_only=True):
     """The new turns of a session, and its former analysis.
 
     Attributes:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from filrouge.core import lazy_re as re
@@ -36,8 +36,7 @@ BUCKETS: Final = 1 << 13
 PARTS: Final = ("dense", "hashed", "bias")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Regression:
+class Regression(Struct, frozen=True, kw_only=True):
     """Weights of dense features and of hashed words (rows) for each question (columns).
 
     Attributes:
@@ -264,8 +263,7 @@ QUESTIONS: Final = (
 LABELS: Final = QUESTIONS[1:-1]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True, kw_only=True):
     """The model's output for a unit.
 
     Attributes:

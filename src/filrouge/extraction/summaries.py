@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, Protocol
+
+from msgspec import Struct, field
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
@@ -48,8 +49,7 @@ Speaker = Literal["user", "agent", "told"]
 _NOTHING_SAID: Final = frozenset({"small talk", "punctuation only", "empty", "tool noise", "written by the host"})
 
 
-@dataclass(frozen=True, slots=True)
-class SpokenSentence:
+class SpokenSentence(Struct, frozen=True):
     """One sentence with its speaker.
 
     Attributes:
@@ -435,8 +435,7 @@ Rarity = Callable[[str], float]
 """Rarity of a folded word in other conversations: 1 = unknown, higher = rarer."""
 
 
-@dataclass(slots=True)
-class _Phrase:
+class _Phrase(Struct):
     """A candidate phrase with its counts."""
 
     words: tuple[str, ...]

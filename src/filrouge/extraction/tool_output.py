@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from filrouge.core import lazy_re as re
 from filrouge.core.protocols import Prompts
@@ -57,8 +58,7 @@ _LISTING: Final = re.compile(
 _PROSE_SENTENCE: Final = re.compile(r"(?:^|[.!?:]\s+|\n\s*)[A-ZÀ-Ý][^.!?\n]{20,}[.!?](?=\s|$)")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """The judgement of a tool's output.
 
     Attributes:

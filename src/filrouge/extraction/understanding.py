@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate, islice
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.events import Event
 from filrouge.capture.models import TRUST_PROMPT, Turn
@@ -137,8 +138,7 @@ def _judge_tool_output(parts: Parts, turns: Sequence[Turn], judge: Judge) -> dic
 # missed.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Superseded:
+class Superseded(Struct, frozen=True, kw_only=True):
     """A statement that a later one supersedes, repeats or contradicts.
 
     Attributes:
@@ -150,8 +150,7 @@ class Superseded:
     decision: Update | Noop | Conflict
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LaterStatement:
+class LaterStatement(Struct, frozen=True, kw_only=True):
     """Something said after a statement.
 
     Attributes:
@@ -264,8 +263,7 @@ _MAX_WINDOWS_INLINE = 16
 _TURNS_TOGETHER, _GROUPS_EMBEDDED = 16, 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PendingStatement:
+class PendingStatement(Struct, frozen=True, kw_only=True):
     """A statement of a turn, ready to be decided on.
 
     Attributes:
@@ -288,8 +286,7 @@ class PendingStatement:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """The statements of a turn, before they are decided on.
 
     Attributes:
@@ -568,8 +565,7 @@ def _decide_by_rules(pending: PendingStatement, near: Sequence[Neighbour], later
     return replace(decision, reason=f"{decision.reason} ({pending.note})") if pending.note else decision
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Compared:
+class _Compared(Struct, frozen=True, kw_only=True):
     """A statement or a memory as the learned model compares it.
 
     Attributes:
@@ -779,8 +775,7 @@ def _group(turn: Turn, statement: Statement) -> str:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRunner:
+class RequestRunner(Struct, frozen=True):
     """Runs a generator of requests: model answers, text similarities, memories near a statement."""
 
     parts: Parts

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import combinations
 from typing import Annotated, Any, Final, LiteralString
 
+from msgspec.structs import replace
 from pgvector import HalfVector
 from psycopg import sql
 from pydantic import AwareDatetime, Field

@@ -17,9 +17,11 @@ import shutil
 import tempfile
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from filrouge.core.clock import from_text
 from filrouge.core.errors import Busy, CannotWrite, NotFound
@@ -112,8 +114,7 @@ _MAX_PER_KIND: Final = 2
 _WEEK_SECONDS: Final = 7 * 86_400.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """The content of a backup, and which checks it passed.
 
     Attributes:
@@ -148,7 +149,7 @@ def manifest_from_json(document: Mapping[str, Any]) -> Manifest:
     Raises:
         KeyError, TypeError: the document is not a manifest.
     """
-    values: dict[str, Any] = {field.name: document[field.name] for field in fields(Manifest)}
+    values: dict[str, Any] = {name: document[name] for name in Manifest.__struct_fields__}
     values["verified"] = tuple(document["verified"])
     return Manifest(**values)
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Literal, get_args
+
+from msgspec import Struct
 
 from filrouge.core import lazy_re as re
 from filrouge.core.clock import Language
@@ -37,8 +38,7 @@ Trigger = Literal["hand", "idle", "schedule"]
 GardenState = Literal["running", "completed", "failed"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConsolidationRun:
+class ConsolidationRun(Struct, frozen=True, kw_only=True):
     """One run.
 
     Attributes:
@@ -65,8 +65,7 @@ class ConsolidationRun:
         return sum(self.counts.values())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunStep:
+class RunStep(Struct, frozen=True, kw_only=True):
     """One stored step of a run.
 
     Attributes:
@@ -84,8 +83,7 @@ class RunStep:
         return str(self.subject.get("session", ""))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cutoffs:
+class Cutoffs(Struct, frozen=True, kw_only=True):
     """Rows older than these times are deleted; None means that none are.
 
     Attributes:
@@ -220,8 +218,7 @@ _UNTIMED: Final = (30.0, 120.0)
 _MAX_LISTED_STEPS: Final = 10
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """A small unit of work, stored by ids only, so that it can be read again after a crash.
 
     Attributes:
@@ -234,8 +231,7 @@ class Step:
     description: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True, kw_only=True):
     """The estimated duration of a run.
 
     Attributes:
@@ -248,8 +244,7 @@ class Estimate:
     from_runs: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GardenPlan:
+class GardenPlan(Struct, frozen=True, kw_only=True):
     """The steps of a run.
 
     Attributes:
@@ -411,8 +406,7 @@ PHASE_OF: Final[Mapping[StepKind, Phase]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryProgress:
+class MemoryProgress(Struct, frozen=True, kw_only=True):
     """One progress message of a run.
 
     The protocol has four phases, which group the kinds of steps (`PHASE_OF`). `extracting_concepts` counts sessions and
@@ -602,8 +596,7 @@ PRESSURES: Final = (1, 3, 12)
 _MIN_RETENTION: Final = timedelta(days=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """Days that rows are kept; 0 means for ever.
 
     What people and agents said is kept, and so is everything that a memory cites. Above the size cap, these times are

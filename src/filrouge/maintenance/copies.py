@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
 import numpy as np
+from msgspec import Struct
 
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import CannotWrite, Corrupt
@@ -23,8 +23,7 @@ _PAGES_PER_STEP = 1024
 _BUSY_TIMEOUT_MS = 5000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Content:
+class Content(Struct, frozen=True, kw_only=True):
     """A summary of a database's content, without user text.
 
     Attributes:

@@ -15,10 +15,12 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_AGENT
 from filrouge.capture.repository import Turns
@@ -317,8 +319,7 @@ _VECTOR_BATCH, _MAX_TEXTS_PER_RUN = 16, 1600
 _MAX_TEXT_CHARACTERS: Final = 60
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryComparison:
+class MemoryComparison(Struct, frozen=True, kw_only=True):
     """The result of comparing memories.
 
     Attributes:
@@ -494,8 +495,7 @@ Counts = Mapping[str, int]
 """Results of a step, by name. A run stores the sum over its steps."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Effects:
+class Effects(Struct, frozen=True, kw_only=True):
     """The effects of a step.
 
     Attributes:
@@ -698,8 +698,7 @@ _INDEX_WAIT_SECONDS: Final = 20.0
 _JOB_LOST: Final = "Its job was lost, or failed too many times."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartedRun:
+class StartedRun(Struct, frozen=True, kw_only=True):
     """A plan, and the run begun with it.
 
     Attributes:

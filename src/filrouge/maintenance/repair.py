@@ -19,12 +19,13 @@ import struct
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 import apsw
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from filrouge.core.clock import Clock, from_text, to_text
 from filrouge.core.errors import Corrupt, FilrougeError, NotFound
@@ -58,8 +59,7 @@ class Unreadable(ValueError):
     """A cell or a page that cannot be decoded."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SalvagedRow:
+class SalvagedRow(Struct, frozen=True, kw_only=True):
     """One record.
 
     Attributes:
@@ -71,8 +71,7 @@ class SalvagedRow:
     values: tuple[Value, ...]
 
 
-@dataclass(kw_only=True, slots=True)
-class Leaf:
+class Leaf(Struct, kw_only=True):
     """The result of reading one page.
 
     Attributes:
@@ -267,8 +266,7 @@ _ANY_TYPE: Final = (int, float, str, bytes)
 _ROWS_PER_BATCH: Final = 500
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     """One column of a table.
 
     Attributes:
@@ -283,8 +281,7 @@ class Column:
     default: Value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """The record format of a table.
 
     Attributes:
@@ -300,8 +297,7 @@ class Shape:
     foreign_keys: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(kw_only=True, slots=True)
-class TableResult:
+class TableResult(Struct, kw_only=True):
     """The result for one table.
 
     Attributes:
@@ -324,8 +320,7 @@ class TableResult:
         return {"saved": counts.pop("rows"), **counts}
 
 
-@dataclass(kw_only=True, slots=True)
-class Salvage:
+class Salvage(Struct, kw_only=True):
     """Copies the rows of a damaged file into a new, empty database of the same schema.
 
     Rows come from the pages that each table's root leads to, then from unreachable leaves whose rows fit exactly one
@@ -704,8 +699,7 @@ def confirm_always(plan: dict[str, Any]) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FixedClock:
+class FixedClock(Struct, frozen=True, kw_only=True):
     """A clock fixed at one moment."""
 
     moment: datetime

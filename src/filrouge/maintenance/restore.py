@@ -13,9 +13,10 @@ import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge._version import __version__
 from filrouge.core.clock import Clock, to_text
@@ -63,8 +64,7 @@ def carry_over(source: Tx, target: Tx, at: datetime) -> None:
 # Reset.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryCounts:
+class MemoryCounts(Struct, frozen=True, kw_only=True):
     """Counts of what a home remembers.
 
     Attributes:
@@ -150,8 +150,7 @@ _LOG = logging.getLogger(__name__)
 _SPACE_FACTOR: Final = 1.2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """The result of a restore.
 
     Attributes:

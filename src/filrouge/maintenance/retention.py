@@ -13,9 +13,10 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.capture import inbox
 from filrouge.context.log import Recalls
@@ -36,8 +37,7 @@ Position = tuple[str, str]
 FIRST_POSITION: Position = ("", "")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Expired:
+class Expired(Struct, frozen=True, kw_only=True):
     """Turns past their retention time.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.context.block import TAG, fresh_nonce, neutralise, shortened
 
@@ -17,8 +18,7 @@ _PREAMBLE: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True, kw_only=True):
     """The result of a tool: a value that matches its output schema, and the same as readable text."""
 
     value: dict[str, Any]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import jsonschema
@@ -27,6 +26,7 @@ from mcp_types import (
     TextContent,
     Tool,
 )
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from filrouge._version import __version__
@@ -42,8 +42,7 @@ Context = ServerRequestContext[Any, Any]
 Arguments = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """The tools of a server.
 
     Attributes:

@@ -11,9 +11,10 @@ removes, so that Filrouge does not learn its own output.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.context.service import build_and_log
@@ -90,8 +91,7 @@ _PROJECT_BONUS: Final = 0.25
 Arguments = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """The client that calls a tool.
 
     Attributes:

@@ -8,8 +8,10 @@ because it holds memories in every state (except session summaries, which it nev
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.events import Event, EventKind
 from filrouge.capture.intake import clean_event, turns_from_event
@@ -45,8 +47,7 @@ SelectionAction = Literal["bin", "pin", "unpin", "restore"]
 MAX_SELECTED: Final = 500
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True, kw_only=True):
     """The former text of a memory, and the ids of the old and the new memory."""
 
     old_id: str

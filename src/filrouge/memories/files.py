@@ -10,8 +10,9 @@ it has one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.capture.models import TRUST_AGENT
 from filrouge.core.errors import BadInput
@@ -34,8 +35,7 @@ _UNITS: Final = "BKMG"
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True, kw_only=True):
     """The files of one project within a transaction; `ended` collects the ids of memories that ended."""
 
     parts: Parts

@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from filrouge.capture.models import Role
 from filrouge.core.clock import to_text
@@ -29,8 +30,7 @@ from filrouge.core.scope import Scope, ScopeName
 TURN = "turn"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Filters:
+class Filters(Struct, frozen=True, kw_only=True):
     """Conditions on memories and turns; unset fields match everything.
 
     Filters are exact: filtered rows are neither returned nor counted, as if the store held only the other rows. `as_of`
@@ -49,9 +49,8 @@ class Filters:
         thread: id of a thread; matches its turns, and memories with evidence in one of them.
         language: of the text; turns have none and never match.
 
-    A field with the metadata `of` exists in that table only; if it is set, no row of the other table passes. A new
-    field also needs a condition in `queries.sql`, and an entry in `server.routes.memories`, `cli.commands.search` and
-    the SDK.
+    A new field also needs a condition in `queries.sql`, and an entry in `server.routes.memories`,
+    `cli.commands.search` and the SDK; and in `search.filters` if only one of the two tables has it.
     """
 
     user: str | None = None
@@ -62,10 +61,10 @@ class Filters:
     until: datetime | None = None
     as_of: datetime | None = None
     trust: int = 0
-    role: Role | None = field(default=None, metadata={"of": TURN})
+    role: Role | None = None
     thread: str | None = None
     branch: str | None = None
-    language: str | None = field(default=None, metadata={"of": "memory"})
+    language: str | None = None
 
     @property
     def narrow(self) -> bool:
@@ -90,24 +89,21 @@ State = Literal["live", "superseded", "binned", "quarantined"]
 Sentiment = Literal["positive", "neutral", "negative"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """Characters `start` to `end` (exclusive) of a turn's text."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """The words of one turn that support a memory."""
 
     turn_id: str
     span: Span
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True, kw_only=True):
     """A proposed memory: what extraction read in one turn.
 
     Attributes:
@@ -132,8 +128,7 @@ class Statement:
     timeframe: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """One stored statement with its state and history.
 
     It is self-contained and usually has evidence. A standing instruction is a memory of kind `rule`.
@@ -179,7 +174,7 @@ class Memory:
 COLLEAGUE: Final = "team"
 #: The fields that are one column, and have one name and one value in rows, answers and exports.
 PLAIN_FIELDS: Final = tuple(
-    column.name for column in fields(Memory) if column.name not in ("scope", "scope_name", "evidence")
+    name for name in Memory.__struct_fields__ if name not in ("scope", "scope_name", "evidence")
 )
 
 
@@ -193,16 +188,14 @@ def plain_values(memory: Memory) -> dict[str, Any]:
 # rules or the model that decided. They are checked again when the decision is applied, because models invent ids.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Add:
+class Add(Struct, frozen=True, kw_only=True):
     """Store the statement; nothing similar is known."""
 
     statement: Statement
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Update:
+class Update(Struct, frozen=True, kw_only=True):
     """Replace `old_ids`: the new memory continues the first, and the others end with it."""
 
     statement: Statement
@@ -210,8 +203,7 @@ class Update:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True, kw_only=True):
     """End `old_ids`; the statement only says that they no longer hold."""
 
     statement: Statement
@@ -219,8 +211,7 @@ class Delete:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Noop:
+class Noop(Struct, frozen=True, kw_only=True):
     """Do not store the statement; it is already known.
 
     Attributes:
@@ -232,8 +223,7 @@ class Noop:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True, kw_only=True):
     """The statement contradicts `existing_id`, and it is unclear which holds; the user decides."""
 
     statement: Statement
@@ -244,8 +234,7 @@ class Conflict:
 Decision = Add | Update | Delete | Noop | Conflict
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True, kw_only=True):
     """A stored memory similar to a statement.
 
     Attributes:
@@ -265,8 +254,7 @@ Settlement = Literal["old", "new", "both", "accept", "dismiss"]
 """For a conflict: keep the old memory, replace it with the new one, keep both. For a quarantine: accept, dismiss."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Review:
+class Review(Struct, frozen=True, kw_only=True):
     """One entry of the review queue. The memory of its statement is not served until the review is settled.
 
     Attributes:
@@ -290,8 +278,7 @@ class Review:
 # Undo plans: what an undo would revert and change, printable before it is applied.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TakenBack:
+class TakenBack(Struct, frozen=True, kw_only=True):
     """One decision to revert.
 
     Attributes:
@@ -306,8 +293,7 @@ class TakenBack:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True, kw_only=True):
     """The effect of an undo on one memory.
 
     Attributes:
@@ -339,8 +325,7 @@ class Effect:
         return "one mention less"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UndoPlan:
+class UndoPlan(Struct, frozen=True, kw_only=True):
     """An undo with everything it affects.
 
     Attributes:

@@ -6,9 +6,10 @@ Each function returns the body of one route, or a part of it, like those of `mai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.core.clock import Clock, to_text
 from filrouge.core.errors import BadInput
@@ -33,8 +34,7 @@ _TOP_K: Final = 20
 MAX_COMPARED_CHARS: Final = 2000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Novelty:
+class Novelty(Struct, frozen=True, kw_only=True):
     """The result of a novelty check.
 
     Attributes:

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from filrouge.core.clock import from_text, new_id, to_text
 from filrouge.core.errors import BadInput, NotFound
@@ -119,8 +121,7 @@ ChangesByMemory = Mapping[str, FieldChanges]
 """By the id of a memory: the changes of its state in one journal entry."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryState:
+class MemoryState(Struct, frozen=True, kw_only=True):
     """The fields of a memory that decisions change. Times are in stored form (`clock.to_text`).
 
     The text of a memory never changes. Its state does: `state`, validity, links to the versions before and after it,
@@ -149,8 +150,7 @@ class MemoryState:
         return replace(self, state="binned", valid_to=self.valid_from, superseded_by=None, review=review)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryWithState:
+class MemoryWithState(Struct, frozen=True, kw_only=True):
     """A memory with its state."""
 
     memory: Memory
@@ -303,8 +303,7 @@ ActionName = Literal[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Action:
+class Action(Struct, frozen=True, kw_only=True):
     """The result of a decision.
 
     Two names do not say what happened. A quarantined statement has the name `error`, with the id of its memory; an
@@ -327,8 +326,7 @@ class Action:
     history: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Provenance of a statement.
 
     Attributes:

@@ -11,8 +11,10 @@ import hmac
 import json
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_TYPED
 from filrouge.core.clock import to_text
@@ -96,8 +98,7 @@ _KEY: Final = secrets.token_bytes(32)
 _FULL_COVERAGE: Final = 0.999
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BinPreview:
+class BinPreview(Struct, frozen=True, kw_only=True):
     """The memories that a topic or an id refers to.
 
     Attributes:
@@ -416,8 +417,7 @@ def undo(parts: Parts, *, entry: int | None = None, memory_id: str | None = None
 # The changes of a session, and their undo.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SessionRevert:
+class SessionRevert(Struct, frozen=True, kw_only=True):
     """The undo of all changes of a session.
 
     Attributes:

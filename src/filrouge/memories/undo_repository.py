@@ -13,8 +13,9 @@ made, at any time: `as_of` does not see what it created, and sees what it ended 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from filrouge.core.errors import BadInput, NotFound
 from filrouge.core.protocols import Analyser, Tx
@@ -36,8 +37,7 @@ from filrouge.runtime.journal import Entry, Journal
 _SWITCHES = frozenset({"pinned", "disabled"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Undo:
+class Undo(Struct, frozen=True, kw_only=True):
     """A plan with the data needed to carry it out.
 
     Attributes:

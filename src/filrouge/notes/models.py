@@ -7,9 +7,10 @@ the note. Filrouge writes its own pages (`notes.pages`) only into the folder tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from filrouge.search.models import Scores
 
@@ -17,8 +18,7 @@ from filrouge.search.models import Scores
 CHANNEL: Final = "vault"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Note:
+class Note(Struct, frozen=True, kw_only=True):
     """One note as it was read.
 
     Attributes:
@@ -44,8 +44,7 @@ class Note:
     problem: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True, kw_only=True):
     """A part of a note, of about a thousand characters.
 
     Attributes:
@@ -78,8 +77,7 @@ class Content(NamedTuple):
     changed: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """The contents of a vault.
 
     Attributes:
@@ -91,8 +89,7 @@ class Listing:
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoteHit(Scores):
+class NoteHit(Scores, frozen=True, kw_only=True):
     """A search result: a note with its best chunk."""
 
     path: str
@@ -112,8 +109,7 @@ def chunk_id(path: str, part: int) -> str:
     return f"{path}#{part}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotesFound:
+class NotesFound(Struct, frozen=True, kw_only=True):
     """Notes for a query, best first; `known` is the probability that the vault contains anything about it."""
 
     hits: tuple[NoteHit, ...] = ()

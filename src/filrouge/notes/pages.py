@@ -15,9 +15,10 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, cast
+
+from msgspec import Struct, field
 
 from filrouge.core import lazy_re as re
 from filrouge.core.text import is_control
@@ -107,8 +108,7 @@ _BLOCK: Final = re.compile(r"---[ \t]*\n(.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\
 _MAX_FRONTMATTER_CHARACTERS: Final = 20_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParsedNote:
+class ParsedNote(Struct, frozen=True, kw_only=True):
     """The frontmatter of a note, and the text below it.
 
     Attributes:
@@ -243,8 +243,7 @@ _PAGE_HEAD: Final = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ 
 _KEY: Final = re.compile(r"^filrouge-page:[ \t]*[\"']?([\w-]+)[\"']?[ \t]*\r?$", re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """The line of a memory.
 
     Attributes:
@@ -385,8 +384,7 @@ _MAX_NAME_CHARACTERS: Final = 80
 _MAX_CODE_POINT: Final = 0x10FFFF
 
 
-@dataclass(kw_only=True)
-class Page:
+class Page(Struct, kw_only=True):
     """A parsed export page.
 
     Attributes:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.core.clock import add_seconds
 from filrouge.core.errors import FilrougeError, NotFound, Stale, VaultUnavailable
@@ -48,8 +50,7 @@ _CONFLICT: Final = "changed here and in the memory: make both equal, or remove t
 _MEMORY_GONE: Final = "edited, but its memory no longer exists: remove the line, or store it with `filrouge remember`"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DesiredLine:
+class DesiredLine(Struct, frozen=True, kw_only=True):
     """The line that a page should have for a memory.
 
     Attributes:
@@ -69,8 +70,7 @@ class DesiredLine:
     hash: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundLine:
+class FoundLine(Struct, frozen=True, kw_only=True):
     """The line of a memory as it was found on a page.
 
     Attributes:
@@ -84,8 +84,7 @@ class FoundLine:
     hash: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageState:
+class PageState(Struct, frozen=True, kw_only=True):
     """The memories whose lines were found or recorded.
 
     Attributes:
@@ -101,8 +100,7 @@ class PageState:
     desired: Mapping[str, DesiredLine]
 
 
-@dataclass(kw_only=True, slots=True)
-class Plan:
+class Plan(Struct, kw_only=True):
     """The planned changes.
 
     Attributes:
@@ -204,8 +202,7 @@ def plan_changes(found_lines: Sequence[FoundLine], state: PageState, corrected: 
 SETTLE_SECONDS: Final = 10.0
 
 
-@dataclass(kw_only=True, slots=True)
-class FolderState:
+class FolderState(Struct, kw_only=True):
     """The folder as it was read.
 
     Attributes:

@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event as Flag
 from threading import Lock
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from filrouge.capture.models import TRUST_AGENT
@@ -39,8 +39,7 @@ from filrouge.threads.assignment import Whitening
 # Indexed notes: a row for each file, and its chunks with their words and vectors.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReadState:
+class ReadState(Struct, frozen=True, kw_only=True):
     """The state of a file when it was last read.
 
     Attributes:
@@ -52,8 +51,7 @@ class ReadState:
     hash: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredChunk:
+class StoredChunk(Struct, frozen=True, kw_only=True):
     """A chunk as it is stored.
 
     Attributes:
@@ -68,8 +66,7 @@ class StoredChunk:
     changed: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Windows:
+class Windows(Struct, frozen=True, kw_only=True):
     """The embedded windows of chunks; the arrays have one element per window.
 
     Attributes:
@@ -85,8 +82,7 @@ class Windows:
     vectors: Vectors
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotePreview:
+class NotePreview(Struct, frozen=True, kw_only=True):
     """A note of the index: what a search finds it by.
 
     Attributes:
@@ -102,8 +98,7 @@ class NotePreview:
     chunks: tuple[Chunk, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True, kw_only=True):
     """The number of indexed notes and chunks."""
 
     notes: int
@@ -249,8 +244,7 @@ MAX_FACTS: Final = 5000
 MAX_SESSIONS: Final = 1000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WrittenLine:
+class WrittenLine(Struct, frozen=True, kw_only=True):
     """The recorded state of a memory's line.
 
     Attributes:
@@ -264,8 +258,7 @@ class WrittenLine:
     is_left: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """The location of a page.
 
     Attributes:
@@ -277,8 +270,7 @@ class Page:
     path: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageMemory:
+class PageMemory(Struct, frozen=True, kw_only=True):
     """A memory that belongs on a page.
 
     Attributes:
@@ -293,8 +285,7 @@ class PageMemory:
     day: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CurrentVersion:
+class CurrentVersion(Struct, frozen=True, kw_only=True):
     """The current version of a memory, or its last one if none is live."""
 
     id: str
@@ -384,8 +375,7 @@ _REFIT_RATIO: Final = 1.1
 _CHUNKS_PER_NOTE: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScanStatus:
+class ScanStatus(Struct, frozen=True, kw_only=True):
     """The result of the last scan of the vault.
 
     Attributes:
@@ -408,8 +398,7 @@ class ScanStatus:
         return bool(self.folder) and self.at is not None and not self.problem
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WriteStatus:
+class WriteStatus(Struct, frozen=True, kw_only=True):
     """The state of the pages that are written into the vault.
 
     Attributes:
@@ -427,8 +416,7 @@ class WriteStatus:
     problems: tuple[tuple[str, str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NoteSimilarity:
+class NoteSimilarity(Struct, frozen=True):
     """A chunk's similarity to a query.
 
     Attributes:
@@ -440,16 +428,14 @@ class NoteSimilarity:
     whitened: float
 
 
-@dataclass(frozen=True, slots=True)
-class _QuestionMean:
+class _QuestionMean(Struct, frozen=True):
     """The mean vector of the bundled sample questions in one space."""
 
     space_id: str
     mean: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadedVectors:
+class _LoadedVectors(Struct, frozen=True):
     """All windows in one space, as of one revision of the rows.
 
     Attributes:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.core.clock import monotonic, text_or_none, to_text
 from filrouge.core.errors import NotFound, VaultUnavailable
@@ -77,8 +79,7 @@ def vault_watches(parts: Parts) -> tuple[PeriodicTask, PeriodicTask]:
     return PeriodicTask(lambda: interval(_CHECK_SECONDS), scan, name="vault", failure_message=failed), vectors
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _PreparedNote:
+class _PreparedNote(Struct, frozen=True, kw_only=True):
     """A note to index.
 
     Attributes:

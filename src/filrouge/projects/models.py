@@ -11,8 +11,10 @@ This module is on the hook's path: standard library only, and a NamedTuple.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 # Plans for merging two projects and for joining a folder to a project, shown before they apply.
 
@@ -20,8 +22,7 @@ from typing import Any
 IRREVERSIBLE_WARNING = "This cannot be undone, because the origin of each row is lost. Make a backup first."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProjectMerge:
+class ProjectMerge(Struct, frozen=True, kw_only=True):
     """The merge of one project into another, with all of its turns and memories.
 
     Attributes:
@@ -62,8 +63,7 @@ class ProjectMerge:
         return asdict(self) | {"aliases": list(self.aliases), "replaced": list(self.replaced)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProjectJoin:
+class ProjectJoin(Struct, frozen=True, kw_only=True):
     """A folder whose `.filrouge.toml` names another folders' project, and the effect of the user's consent.
 
     Attributes:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.context.hook_files import write_briefs, write_hook_settings
 from filrouge.core.clock import to_text
@@ -58,8 +60,7 @@ _MOVE_QUERIES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MovedRows:
+class MovedRows(Struct, frozen=True, kw_only=True):
     """The result of a merge, as ids.
 
     Attributes:

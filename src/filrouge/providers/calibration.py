@@ -11,13 +11,13 @@ import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from filrouge.core.guard import on_failure
@@ -36,8 +36,7 @@ Floats = NDArray[np.floating]
 _HALVES: Final[dict[Half, int]] = {"measure": 0, "check": 1}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True, kw_only=True):
     """One statement, with its paraphrase and its question.
 
     Attributes:
@@ -54,8 +53,7 @@ class Subject:
     question: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cosines:
+class Cosines(Struct, frozen=True, kw_only=True):
     """The cosines that a calibration is computed from.
 
     Attributes:

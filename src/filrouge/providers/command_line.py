@@ -18,8 +18,9 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
+
+from msgspec import Struct
 
 from filrouge.capture.events import INTERNAL_VARIABLE
 from filrouge.core.errors import BadConfig
@@ -40,8 +41,7 @@ _POLL_SECONDS: Final = 0.02
 _DRAIN_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessResult:
+class ProcessResult(Struct, frozen=True, kw_only=True):
     """The result of a process.
 
     Attributes:

@@ -25,7 +25,6 @@ from array import array
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate, chain, pairwise
@@ -34,6 +33,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from filrouge.core import installation
@@ -66,8 +66,7 @@ Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True, kw_only=True):
     """The shape of the network; the fields are in the order of the weight file's header.
 
     Attributes:
@@ -89,8 +88,7 @@ class Sizes:
     epsilon: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True, kw_only=True):
     """The tokenizer's data.
 
     Attributes:
@@ -109,8 +107,7 @@ class Vocabulary:
     unknown: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     """A tensor in the weight file.
 
     Attributes:
@@ -155,8 +152,7 @@ class Weights:
         *counts, _types, epsilon, block = cursor.unpack("<7ifi")
         if block != BLOCK:
             raise ValueError(f"its blocks have {block} weights")
-        names = [size.name for size in fields(Sizes)]
-        self.sizes = Sizes(**dict(zip(names, [*counts, epsilon], strict=True)))
+        self.sizes = Sizes(**dict(zip(Sizes.__struct_fields__, [*counts, epsilon], strict=True)))
         self.vocabulary = _vocabulary(cursor)
         self._entries = _directory(cursor, len(self._bytes))
 
@@ -269,8 +265,7 @@ _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT, _ATTRIBUTE_TENSOR = 1, 2, 4
 Attribute = int | float | Array
 
 
-@dataclass(kw_only=True)
-class Network:
+class Network(Struct, kw_only=True):
     """A network under construction: its inputs, its constants and its nodes, in order."""
 
     inputs: Sequence[bytes]
@@ -399,8 +394,7 @@ class Tensors(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranges:
+class Ranges(Struct, frozen=True, kw_only=True):
     """The range of the activations in front of each matrix: the largest values measured over many texts.
 
     Attributes:
@@ -414,8 +408,7 @@ class Ranges:
     attended: Floats
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _NormalisedState:
+class _NormalisedState(Struct, frozen=True, kw_only=True):
     """The state after a normalisation, as names of ONNX values of shape (texts, tokens, hidden).
 
     Attributes:
@@ -653,8 +646,7 @@ _EMPTY: Final = -1
 _UTF8: Final = ("utf-8", "surrogatepass")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SpecialTokens:
+class SpecialTokens(Struct, frozen=True, kw_only=True):
     """The ids of the special tokens."""
 
     begin: int

@@ -10,7 +10,6 @@ import inspect
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.metadata import EntryPoint, entry_points
@@ -18,6 +17,8 @@ from threading import Lock
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.core import installation
 from filrouge.core import lazy_re as re
@@ -32,8 +33,7 @@ from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
 UsageCallback = Callable[[EmbeddingUsage], None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbedderOptions:
+class EmbedderOptions(Struct, frozen=True, kw_only=True):
     """How to create an embedder.
 
     Attributes:
@@ -50,11 +50,14 @@ class EmbedderOptions:
     model: str = ""
     url: str = ""
     dimensions: int = 0
-    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
     spent: UsageCallback | None = None
     query_seconds: float = 2.0
     passages_seconds: float = 30.0
     rest_seconds: float = 30.0
+
+    def __repr__(self) -> str:
+        return f"EmbedderOptions(model={self.model!r}, url={self.url!r})"  # never the environment
 
     def model_of(self, provider: str, example: str) -> str:
         """Return the model's name.

@@ -11,10 +11,10 @@ import os
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Final
 
 import httpx
+from msgspec import Struct
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.network import is_loopback
@@ -37,8 +37,7 @@ _MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WantedFile:
+class WantedFile(Struct, frozen=True, kw_only=True):
     """A file to download.
 
     Attributes:

@@ -10,11 +10,13 @@ import difflib
 import hashlib
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.core import installation
 from filrouge.core.clock import monotonic
@@ -36,8 +38,7 @@ _SECONDS_OF_PROVIDER: Final[Mapping[str, float]] = {"ollama": 60.0}
 _DEFAULT_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DefaultModels:
+class DefaultModels(Struct, frozen=True, kw_only=True):
     """A provider's default models by size, as the names that the provider uses.
 
     Attributes:
@@ -51,8 +52,7 @@ class DefaultModels:
     large: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelOptions:
+class ModelOptions(Struct, frozen=True, kw_only=True):
     """How to create a model.
 
     Attributes:
@@ -73,7 +73,10 @@ class ModelOptions:
     seconds: float = 0.0
     cli_path: str = ""
     decides: bool | None = None
-    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __repr__(self) -> str:
+        return f"ModelOptions(provider={self.provider!r}, model={self.model!r})"  # never the environment
 
     @property
     def limit(self) -> float:
@@ -140,8 +143,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 _MAX_TOKENS: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelIdentity:
+class ModelIdentity(Struct, frozen=True, kw_only=True):
     """One model, as it is named in messages and in the usage records.
 
     Attributes:
@@ -269,8 +271,7 @@ _WORKING_FAILURES: Final = frozenset({"refused", "empty", "too_long"})
 SpentByModel = dict[tuple[str, str], Usage]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CascadeEntry:
+class CascadeEntry(Struct, frozen=True, kw_only=True):
     """A model and its time limit for an answer, in seconds."""
 
     model: LanguageModel

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
 
 Anchor = tuple[float, float]
 """A cosine, and what it means on the calibrated scale."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True, kw_only=True):
     """Maps the cosines of a space to a common scale, by linear interpolation between anchors.
 
     0 is the median of unrelated pairs and 1 is the same text, in every space. Cosines outside the anchors get the value
@@ -43,8 +43,7 @@ class Calibration:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingSpace:
+class EmbeddingSpace(Struct, frozen=True, kw_only=True):
     """An embedding space: vectors are comparable only within one space.
 
     Attributes:
@@ -91,8 +90,7 @@ def _interpolate(cosine: float, anchors: tuple[Anchor, ...]) -> float:
     return low + (high - low) / (right - left) * (cosine - left)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddingUsage:
+class EmbeddingUsage(Struct, frozen=True, kw_only=True):
     """The cost of embedding, of one request or summed over several (`+`).
 
     Attributes:
@@ -119,8 +117,7 @@ class EmbeddingUsage:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Nearest:
+class Nearest(Struct, frozen=True, kw_only=True):
     """One result of a vector index: an owner and its cosine, the best over the owner's windows."""
 
     owner_id: str
@@ -138,8 +135,7 @@ belongs to a thread, name and sum up a thread, sum up where the work stands."""
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """Instructions in one language.
 
     Attributes:
@@ -151,8 +147,7 @@ class Prompt:
     version: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompletionRequest:
+class CompletionRequest(Struct, frozen=True, kw_only=True):
     """One request to a model.
 
     Attributes:
@@ -171,8 +166,7 @@ class CompletionRequest:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """The cost of model calls, of one call or summed over several (`+`).
 
     Attributes:
@@ -197,8 +191,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Completion:
+class Completion(Struct, frozen=True, kw_only=True):
     """An answer from a model.
 
     Attributes:
@@ -215,8 +208,7 @@ class Completion:
     decides: bool = True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """Why one model did not answer.
 
     Attributes:

@@ -10,10 +10,11 @@ import json
 import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.network import checked_address
@@ -38,8 +39,7 @@ MIRROR: Final = "FILROUGE_MODEL_MIRROR"
 NETWORK, TOKENIZER = "model_quantized.onnx", "tokenizer.json"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedFile:
+class PublishedFile(Struct, frozen=True, kw_only=True):
     """One file of a published model.
 
     Attributes:
@@ -58,8 +58,7 @@ class PublishedFile:
         return self.path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedModel:
+class PublishedModel(Struct, frozen=True, kw_only=True):
     """A model that can be downloaded.
 
     Attributes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import httpx2
+from msgspec import Struct
 from pydantic_ai import exceptions as foreign
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
@@ -68,8 +68,7 @@ _JSON_INSTRUCTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnswerMode:
+class AnswerMode(Struct, frozen=True, kw_only=True):
     """One way to ask for JSON.
 
     Attributes:
@@ -81,8 +80,7 @@ class AnswerMode:
     mode: Literal["native", "prompted"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelListEndpoint:
+class ModelListEndpoint(Struct, frozen=True, kw_only=True):
     """The endpoint that lists a provider's models, which uses no tokens."""
 
     address: str

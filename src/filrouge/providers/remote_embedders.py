@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import Lock, Thread
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import tenacity
+from msgspec import Struct
 
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
@@ -53,8 +53,7 @@ _MIN_QUOTE_CHARS: Final = 12
 _MIN_TEXT_CHARS: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimeLimits:
+class TimeLimits(Struct, frozen=True, kw_only=True):
     """How long a request may take.
 
     Attributes:
@@ -68,8 +67,7 @@ class TimeLimits:
     max_attempts: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServiceAddress:
+class ServiceAddress(Struct, frozen=True, kw_only=True):
     """The server to send requests to.
 
     Attributes:
@@ -80,10 +78,13 @@ class ServiceAddress:
 
     name: str
     address: str
-    key: str = field(default="", repr=False)
+    key: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({urlsplit(self.address).netloc})"
+
+    def __repr__(self) -> str:
+        return f"ServiceAddress(name={self.name!r}, address={self.address!r})"  # never the key
 
 
 class Refused(EmbedderUnavailable):
@@ -296,8 +297,7 @@ def _error_message(reply: bytes) -> str:
 # The two reply formats: OpenAI's, which Voyage and many servers share, and Ollama's.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RawAnswer:
+class RawAnswer(Struct, frozen=True, kw_only=True):
     """The content of a reply.
 
     Attributes:
@@ -347,8 +347,7 @@ def _count_or_none(count: Any) -> int | None:
 # space's id.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RequestLimits:
+class RequestLimits(Struct, frozen=True, kw_only=True):
     """The limits of one request.
 
     Attributes:
@@ -363,8 +362,7 @@ class RequestLimits:
     window: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prefixes:
+class Prefixes(Struct, frozen=True, kw_only=True):
     """The prefixes that a model was trained with.
 
     Attributes:
@@ -391,8 +389,7 @@ _KNOWN_PREFIXES: Final[Mapping[str, Prefixes]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Service:
+class Service(Struct, frozen=True, kw_only=True):
     """One embedding service with one model.
 
     Attributes:

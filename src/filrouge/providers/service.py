@@ -17,10 +17,11 @@ import math
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
 
 from filrouge.core.clock import Clock, monotonic
 from filrouge.core.errors import BadConfig, ModelUnavailable, OverBudget
@@ -41,8 +42,7 @@ _HEALTH_CACHE_SECONDS: Final = 30.0
 _STOPPING: Final = "Filrouge is stopping."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConfiguredModels:
+class ConfiguredModels(Struct, frozen=True, kw_only=True):
     """The configured models.
 
     Attributes:
@@ -62,8 +62,7 @@ class ConfiguredModels:
         return self.others.get(operation, self.model)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelTimings:
+class ModelTimings(Struct, frozen=True, kw_only=True):
     """The timing of model calls, in seconds.
 
     Attributes:

@@ -8,9 +8,10 @@ nor as calls of Filrouge.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.core.clock import to_text
 from filrouge.core.protocols import Tx
@@ -20,8 +21,7 @@ from filrouge.providers.models import Operation, Usage
 RECALL: Final = "recall"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True, kw_only=True):
     """The cost of a day so far.
 
     Attributes:

@@ -12,9 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Condition, Lock
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from filrouge.core.guard import logged
 from filrouge.core.protocols import Tx
@@ -51,8 +52,7 @@ _UNPUBLISHED_ACTIONS: Final = frozenset(
 _THREAD_PREFIX: Final = "thread_"
 
 
-@dataclass(kw_only=True)
-class Marks:
+class Marks(Struct, kw_only=True):
     """The position in the store up to which changes have been published.
 
     Attributes:
@@ -180,8 +180,7 @@ def _entry_message(row: dict[str, Any], others: tuple[str, ...]) -> LiveMessage:
 QUEUE_CAPACITY: Final = 256
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True, kw_only=True):
     """`count` messages were dropped here because the reader was too slow."""
 
     count: int

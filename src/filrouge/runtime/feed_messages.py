@@ -7,8 +7,10 @@ forgotten meanwhile. The only texts in messages are Filrouge's own, such as why 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 Topic = Literal["progress", "events", "memories", "threads", "recalls", "jobs", "forgetting", "settings", "backups"]
 TOPICS: Final[tuple[Topic, ...]] = (
@@ -16,8 +18,7 @@ TOPICS: Final[tuple[Topic, ...]] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Message:
+class _Message(Struct, frozen=True, kw_only=True):
     """Base of all messages. Times are UTC texts, as everywhere in the API."""
 
     type: ClassVar[str]
@@ -25,11 +26,10 @@ class _Message:
 
     def to_json(self) -> dict[str, Any]:
         """Return the message as it is sent."""
-        return {"type": self.type} | {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"type": self.type} | asdict(self)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EventCaptured(_Message):
+class EventCaptured(_Message, frozen=True, kw_only=True):
     """An event was stored and waits to be processed."""
 
     type = "ws:event_captured"
@@ -43,8 +43,7 @@ class EventCaptured(_Message):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EventSettled(_Message):
+class EventSettled(_Message, frozen=True, kw_only=True):
     """An event was processed (`done`), skipped (`skipped`, with the reason), given up (`dead`) or forgotten."""
 
     type = "ws:event_settled"
@@ -55,8 +54,7 @@ class EventSettled(_Message):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryDecided(_Message):
+class MemoryDecided(_Message, frozen=True, kw_only=True):
     """The journal has a new entry about a memory: added, updated, restated, superseded, binned, pinned ...
 
     Attributes:
@@ -78,8 +76,7 @@ class MemoryDecided(_Message):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadPlaced(_Message):
+class ThreadPlaced(_Message, frozen=True, kw_only=True):
     """A prompt was placed in a thread: a continued, reopened, forked or new one."""
 
     type = "ws:thread_placed"
@@ -93,8 +90,7 @@ class ThreadPlaced(_Message):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadChanged(_Message):
+class ThreadChanged(_Message, frozen=True, kw_only=True):
     """A user renamed, archived, merged or split a thread, among others; `others` are the other threads involved."""
 
     type = "ws:thread_changed"
@@ -107,8 +103,7 @@ class ThreadChanged(_Message):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecallInjected(_Message):
+class RecallInjected(_Message, frozen=True, kw_only=True):
     """A recall for a prompt or a session start finished; `memories` is 0 if nothing matched."""
 
     type = "ws:recall_injected"
@@ -125,8 +120,7 @@ class RecallInjected(_Message):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobDead(_Message):
+class JobDead(_Message, frozen=True, kw_only=True):
     """A job was set aside after too many attempts."""
 
     type = "ws:job_dead"
@@ -137,8 +131,7 @@ class JobDead(_Message):
     attempts: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Forgotten(_Message):
+class Forgotten(_Message, frozen=True, kw_only=True):
     """Something was forgotten. Carries the receipt id only."""
 
     type = "ws:forgotten"
@@ -148,8 +141,7 @@ class Forgotten(_Message):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SettingChanged(_Message):
+class SettingChanged(_Message, frozen=True, kw_only=True):
     """A setting was changed. The value is not included because it may be secret; clients fetch it."""
 
     type = "ws:setting_changed"
@@ -159,8 +151,7 @@ class SettingChanged(_Message):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BackupMade(_Message):
+class BackupMade(_Message, frozen=True, kw_only=True):
     """A backup was made and verified."""
 
     type = "ws:backup_made"

@@ -12,10 +12,11 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from filrouge.capture.repository import Events
 from filrouge.core.clock import Clock, add_seconds, from_text, monotonic, new_id, next_day, to_text
@@ -61,8 +62,7 @@ TOO_MANY_DEATHS = f"The process ended {MAX_DEATHS} times while this was being do
 _LOOKAHEAD = 256
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True, kw_only=True):
     """A group of jobs served by the same workers.
 
     Attributes:
@@ -79,8 +79,7 @@ MODELS = Lane(priorities=(3,), lease_seconds=900.0)
 ALL_JOBS = Lane(priorities=(0, 1, 2, 3, 4))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """A leased job.
 
     Attributes:
@@ -96,8 +95,7 @@ class Job:
     worker: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueCount:
+class QueueCount(Struct, frozen=True, kw_only=True):
     """How many jobs wait, run, and are dead."""
 
     waiting: int
@@ -311,8 +309,7 @@ _MAX_WAIT_SECONDS = 5.0
 _BURST_SECONDS, _MAX_YIELD_SECONDS = 0.02, 0.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobResult:
+class JobResult(Struct, frozen=True, kw_only=True):
     """What a handler wants written, and what to do once it is on disk.
 
     Attributes:
@@ -332,8 +329,7 @@ class JobResult:
 Payload = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Handler:
+class Handler(Struct, frozen=True, kw_only=True):
     """How jobs of one kind are run.
 
     Attributes:

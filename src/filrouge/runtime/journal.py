@@ -14,9 +14,10 @@ import json
 import logging
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.core.clock import from_text, to_text
 from filrouge.core.protocols import Tx
@@ -65,8 +66,7 @@ def _render_value(value: object) -> str:
 # remaining hash reveals nothing, and the chain still verifies.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True, kw_only=True):
     """A row's key and the keyed hash of its content, 32 bytes each."""
 
     key: bytes
@@ -106,8 +106,7 @@ GENESIS: Final = b"\x00" * 32
 _TENANT = "local"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JournalReport:
+class JournalReport(Struct, frozen=True, kw_only=True):
     """The result of `verify`.
 
     Attributes:
@@ -128,8 +127,7 @@ class JournalReport:
         return self.broken_at is None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """A journal entry.
 
     Attributes:

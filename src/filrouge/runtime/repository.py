@@ -12,9 +12,10 @@ import hmac
 import json
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from filrouge.core.clock import Clock, new_id, text_or_none, time_or_none, to_text
 from filrouge.core.errors import BadInput, Unauthorized
@@ -33,8 +34,7 @@ ANSWER_LIFETIME: Final = timedelta(hours=24)
 _MAX_ANSWERS: Final = 10_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredAnswer:
+class StoredAnswer(Struct, frozen=True, kw_only=True):
     """The stored state of a request.
 
     Attributes:
@@ -139,8 +139,7 @@ TokenScope = Literal["read", "write", "admin"]
 TokenKind = Literal["token", "link", "session"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Token:
+class Token(Struct, frozen=True, kw_only=True):
     """A token without its secret.
 
     Attributes:

@@ -10,11 +10,13 @@ import json
 import logging
 import os
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event as Flag
 from threading import Lock
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.capture.repository import Turns
 from filrouge.core.clock import Clock, to_text
@@ -84,8 +86,7 @@ class KeptCounts:
         return cast(_Result, kept[1])
 
 
-@dataclass(kw_only=True)
-class StoreContext:
+class StoreContext(Struct, kw_only=True):
     """What work on the store needs besides a transaction: home, clock, analyser, environment. It needs no daemon."""
 
     home: str
@@ -115,8 +116,7 @@ class StoreContext:
             return self.effective(tx).settings
 
 
-@dataclass(kw_only=True)
-class Parts(StoreContext):
+class Parts(StoreContext, kw_only=True):
     """All services of a running Filrouge.
 
     Attributes:

@@ -12,11 +12,11 @@ import json
 import marshal
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import apsw
+from msgspec import Struct
 
 from filrouge.capture.repository import event_intact, turn_intact
 from filrouge.core.errors import Busy
@@ -85,8 +85,7 @@ _ROWS_PER_BATCH = 256
 _MARSHAL_VERSION = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableHash:
+class TableHash(Struct, frozen=True, kw_only=True):
     """A table's row count, and the SHA-256 over its rows in hexadecimal."""
 
     rows: int

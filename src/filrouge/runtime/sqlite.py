@@ -13,13 +13,13 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from threading import Lock
 from typing import Any, Final
 
 import apsw
+from msgspec import Struct
 
 from filrouge.core import installation
 from filrouge.core.clock import Clock, to_text
@@ -34,8 +34,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 _PUNCTUATION = re.compile(r"([(),])")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True, kw_only=True):
     """A numbered schema change; the first one, the baseline, creates the schema of its number."""
 
     number: int

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Thread
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.capture import inbox
 from filrouge.capture.events import Event
@@ -378,8 +379,7 @@ _MODEL_WORKERS = 2
 _TRIM_SECONDS = 20.0
 
 
-@dataclass(kw_only=True)
-class Running:
+class Running(Struct, kw_only=True):
     """A running Filrouge: its services, workers, periodic tasks and warm-up thread."""
 
     parts: Parts

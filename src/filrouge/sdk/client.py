@@ -28,17 +28,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 from urllib.parse import quote, urlencode
 
 from filrouge._version import __version__
-from filrouge.capture.models import Role
 from filrouge.core.errors import BadInput, DaemonUnavailable
 from filrouge.core.guard import on_failure
 from filrouge.core.paths import home as default_home
-from filrouge.core.scope import ScopeName
 from filrouge.daemon import client, process
 from filrouge.daemon.client import API_KEY, URL
 from filrouge.daemon.remote import check_url, without_credentials
 from filrouge.daemon.reply import Reply, is_newer, parse_error
 from filrouge.hosts.command_hooks import join_surrogates
-from filrouge.memories.models import Kind
 from filrouge.sdk.values import (
     Action,
     Context,
@@ -61,10 +58,13 @@ from filrouge.sdk.values import (
     read,
     read_all,
 )
-from filrouge.threads.models import Timeframe
 
-if TYPE_CHECKING:  # the values of a hub take a fifth of a second to import
+if TYPE_CHECKING:  # a program that uses a daemon loads the standard library alone
+    from filrouge.capture.models import Role
+    from filrouge.core.scope import ScopeName
+    from filrouge.memories.models import Kind
     from filrouge.team.models import Policy, SharedState
+    from filrouge.threads.models import Timeframe
 
 # The transports of the SDK: HTTP to the daemon of a home, and HTTP to a remote daemon.
 #

@@ -14,11 +14,12 @@ from __future__ import annotations
 import unicodedata
 from binascii import crc32
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from threading import Lock
 from typing import Any
+
+from msgspec import Struct
 
 from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadConfig
@@ -373,8 +374,7 @@ Terms = Sequence[Sequence[str]]
 _PHRASES_OF_A_WORD = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
+class Phrase(Struct, frozen=True):
     """One phrase of a full-text query.
 
     Attributes:

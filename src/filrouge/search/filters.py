@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final, cast, get_args
 
@@ -18,7 +17,7 @@ from filrouge.core.errors import BadInput
 from filrouge.memories.models import NO_FILTERS, TURN, Filters, Kind
 from filrouge.search.models import IndexedTable
 
-_ATTRIBUTES: Final = tuple(field.name for field in fields(Filters))
+_ATTRIBUTES: Final = Filters.__struct_fields__
 #: Names of filters, by the attribute of `Filters`, where they differ.
 _NAMES: Final = {"kinds": "kind"}
 #: All names; `project` selects where to search, the others are fields of `Filters`.
@@ -26,6 +25,8 @@ NAMES: Final = tuple(sorted(("project", *(_NAMES.get(name, name) for name in _AT
 #: The attributes that the labels and times of a word index cover.
 _INDEXED: Final = frozenset({"user", "agent", "channel", "kinds", "since", "until", "as_of", "trust", "role"})
 _FILTERED_KINDS: Final = (*get_args(Kind), TURN)
+#: Attributes that rows of one table alone have; if one is set, no row of the other table passes.
+_ONLY_TABLE: Final[Mapping[str, IndexedTable]] = {"role": "turn", "language": "memory"}
 #: Fields for which a date without a time means the end of that day.
 _END_OF_DAY: Final = ("until", "as_of")
 
@@ -59,8 +60,7 @@ def passes_none(owner: IndexedTable, filters: Filters) -> bool:
     """Return True if the filter applies to the other table only."""
     if owner == "turn" and filters.kinds and TURN not in filters.kinds:
         return True
-    not_of_this_table = {field.name for field in fields(Filters) if field.metadata.get("of", owner) != owner}
-    return not not_of_this_table.isdisjoint(_set_attributes(filters))
+    return any(_ONLY_TABLE.get(name, owner) != owner for name in _set_attributes(filters))
 
 
 def is_indexed(filters: Filters) -> bool:

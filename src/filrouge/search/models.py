@@ -9,16 +9,17 @@ two times.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.memories.models import Memory
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scores:
+class Scores(Struct, frozen=True, kw_only=True):
     """The scores of one candidate.
 
     Attributes:
@@ -51,8 +52,7 @@ class Scores:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hit(Scores):
+class Hit(Scores, frozen=True, kw_only=True):
     """One candidate with its scores.
 
     Attributes:
@@ -78,8 +78,7 @@ class Hit(Scores):
         return Scores.explain(self) | ({} if self.needed is None else {"needed": round(self.needed, 4)})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True, kw_only=True):
     """Hits, best first, with the notices raised during the search.
 
     Attributes:
@@ -115,8 +114,7 @@ Refusal = Omission | Literal[""]
 """Why the source of a candidate would not show it; empty if it would."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecallItem:
+class RecallItem(Struct, frozen=True, kw_only=True):
     """One candidate as stored in the recall log; it has no text, so forgetting a memory leaves the log unchanged."""
 
     id: str
@@ -137,8 +135,7 @@ START_PREVIEW: Final = "[session_start]"
 """What the log shows in place of a prompt for the start of a session."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recall:
+class Recall(Struct, frozen=True, kw_only=True):
     """One row of the recall log: one retrieval made for a prompt.
 
     Attributes:
@@ -170,8 +167,7 @@ class Recall:
 # Input and queries of a word index for large tables.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WordRow:
+class WordRow(Struct, frozen=True, kw_only=True):
     """One row as it is indexed.
 
     Attributes:
@@ -191,8 +187,7 @@ class WordRow:
 NEVER = 2**62
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The filter of a query: which rows may match.
 
     Attributes:
@@ -215,8 +210,7 @@ class IndexPosition(NamedTuple):
     change: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WordCounts:
+class WordCounts(Struct, frozen=True, kw_only=True):
     """Counts over a set of rows.
 
     Attributes:

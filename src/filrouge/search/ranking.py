@@ -20,12 +20,12 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Final, Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from filrouge.core import lazy_re as re
@@ -68,8 +68,7 @@ _FORMS_PER_WORD: Final = 2
 _LEAST_RARITY: Final = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Okapi:
+class Okapi(Struct, frozen=True, kw_only=True):
     """The two free parameters of BM25; the defaults suit short turns.
 
     Attributes:
@@ -89,8 +88,7 @@ class Okapi:
 BACKEND_OKAPI: Final = Okapi(k1=1.2, b=0.75)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CollectionStatistics:
+class CollectionStatistics(Struct, frozen=True, kw_only=True):
     """Statistics of the collection that the candidates come from.
 
     Attributes:
@@ -178,8 +176,7 @@ USUAL_OKAPI: Final = Okapi(k1=1.5, b=0.75)
 RRF_K: Final = 60
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fused:
+class Fused(Struct, frozen=True, kw_only=True):
     """One candidate with its scores, all in [0, 1] and comparable only within one query.
 
     Attributes:
@@ -339,8 +336,7 @@ def diverse(
 RecipeName = Literal["fast", "balanced", "deep", "rrf"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True, kw_only=True):
     """How turns are ranked.
 
     Attributes:
@@ -400,8 +396,7 @@ QuestionTerms = tuple[tuple[str, ...], ...]
 """Words, each with its forms."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuestionWords:
+class QuestionWords(Struct, frozen=True, kw_only=True):
     """The words of a question; synonyms are words of the same meaning.
 
     Attributes:
@@ -471,8 +466,7 @@ MAX_DECIDING: Final = 4
 _MAX_WORDS: Final = 10
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RelevanceFeatures:
+class RelevanceFeatures(Struct, frozen=True, kw_only=True):
     """The features of one result.
 
     Attributes:
@@ -694,8 +688,7 @@ NEED_WEIGHTS: Final = {"one": -1.263, "ahead": 0.392, "covered": 4.167}
 ANYTHING_WEIGHTS: Final = {"one": 3.41, "nearest": 20.0, "best": 1.85}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NeedFeatures:
+class NeedFeatures(Struct, frozen=True, kw_only=True):
     """The need features of one memory.
 
     Attributes:
@@ -734,8 +727,7 @@ def anything_inputs(found: Sequence[NeedFeatures]) -> Mapping[str, float]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryForPrompt:
+class MemoryForPrompt(Struct, frozen=True, kw_only=True):
     """A memory that may be needed.
 
     Attributes:
@@ -781,8 +773,7 @@ def rank_by_need(query: str, question: WeightedQuestion, candidates: Sequence[Me
 ALPHA = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetrievedMemory:
+class RetrievedMemory(Struct, frozen=True, kw_only=True):
     """A memory that one or both retrievers returned.
 
     Attributes:
@@ -915,8 +906,7 @@ _RELATIVE: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """Days from `first` to `last`, both included."""
 
     first: date
@@ -1012,8 +1002,7 @@ _TIME_WORDS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TurnTable:
+class TurnTable(Struct, frozen=True, kw_only=True):
     """Turns to be ranked, as columns; a neighbour is given by its index.
 
     Attributes:
@@ -1043,8 +1032,7 @@ class TurnTable:
         return len(self.texts)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TurnQuestion:
+class TurnQuestion(Struct, frozen=True, kw_only=True):
     """A question as used for ranking turns."""
 
     text: str
@@ -1052,8 +1040,7 @@ class TurnQuestion:
     times: tuple[Span, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TurnFeatures:
+class TurnFeatures(Struct, frozen=True, kw_only=True):
     """The features of turns, in their order; only candidates have values.
 
     Attributes:
@@ -1219,8 +1206,7 @@ _MIN_SHARED_RATIO: Final = 0.5
 _MIN_SHARED_WORDS: Final = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EndedMemory:
+class EndedMemory(Struct, frozen=True, kw_only=True):
     """A memory that was valid until `at`.
 
     Attributes:

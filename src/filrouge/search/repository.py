@@ -20,7 +20,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -31,6 +30,8 @@ from threading import Lock, Thread
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from filrouge.core.clock import from_text
@@ -67,8 +68,7 @@ _TOTALS: Mapping[IndexedTable, str] = {"turn": "turns.totals", "memory": "memori
 _MAX_REMOVED_WITHOUT_MERGE = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True, kw_only=True):
     """The size of an index.
 
     Attributes:
@@ -166,8 +166,7 @@ _LENGTHS: Mapping[IndexedTable, str] = {"turn": "turns.share_lengths", "memory":
 _MAX_RETOKENISED = 3000
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchScope:
+class SearchScope(Struct, frozen=True, kw_only=True):
     """Where a question is searched.
 
     Attributes:
@@ -404,8 +403,7 @@ def _microseconds(moment: datetime | None) -> int | None:
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TurnWindow:
+class TurnWindow(Struct, frozen=True, kw_only=True):
     """Turns in the order they were stored.
 
     Attributes:
@@ -721,8 +719,7 @@ _LAST_PART = 1 << 31
 _ROWS_PER_PAGE = 1000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredSpace:
+class StoredSpace(Struct, frozen=True, kw_only=True):
     """An embedding space that has, had or will have vectors.
 
     Attributes:
@@ -740,8 +737,7 @@ class StoredSpace:
         return self.space.id
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True, kw_only=True):
     """A memory or a turn that needs vectors.
 
     Attributes:
@@ -1000,8 +996,7 @@ class MissingNeedVector(NamedTuple):
     seq: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StatementInContext:
+class StatementInContext(Struct, frozen=True, kw_only=True):
     """A memory together with the context it is encoded with.
 
     Attributes:

@@ -17,12 +17,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, Literal, Protocol, get_args
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.core.errors import BadInput, EmbedderUnavailable
@@ -185,8 +186,7 @@ def nearest_live_memories(
 # Filtered retrieval: both searches run over the rows that pass the filter, and are cut only afterwards.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableQuestion:
+class TableQuestion(Struct, frozen=True, kw_only=True):
     """What one question asks of one table.
 
     Attributes:
@@ -557,8 +557,7 @@ MAX_QUERY_CHARACTERS: Final = 2000
 _TEXTS: Final[Mapping[IndexedTable, str]] = {"turn": "turns.searched", "memory": "memories.searched"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HybridQuery:
+class HybridQuery(Struct, frozen=True, kw_only=True):
     """The parameters of a hybrid query; every value is checked on construction.
 
     Attributes:

@@ -8,10 +8,10 @@ answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from filrouge.capture.models import Turn
 from filrouge.core.clock import from_text
@@ -54,8 +54,7 @@ CANDIDATES_PER_RETRIEVER = 50
 Mode = Literal["text", "semantic", "hybrid"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """A question, and where to search.
 
     Attributes:
@@ -191,8 +190,7 @@ _FILTER_FACTOR = 4
 _COLUMN = {name: index for index, name in enumerate(FEATURE_NAMES)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TurnFilter:
+class TurnFilter(Struct, frozen=True, kw_only=True):
     """Which turns may be returned, where not all may be shown.
 
     Attributes:

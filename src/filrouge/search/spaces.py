@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadConfig, EmbedderUnavailable, FilrougeError, NotFound
@@ -48,8 +49,7 @@ REINDEX, CLEAR = "reindex", "clear_spaces"
 _STATES = {"running": "running", "queued": "waiting"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WantedEmbedder:
+class WantedEmbedder(Struct, frozen=True, kw_only=True):
     """The embedder that the settings request.
 
     Attributes:
@@ -226,8 +226,7 @@ WINDOWS_PER_JOB = 16
 _CHARACTERS_PER_JOB = 16_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmbeddedWindows:
+class EmbeddedWindows(Struct, frozen=True, kw_only=True):
     """Some windows of an owner with their vectors.
 
     Attributes:

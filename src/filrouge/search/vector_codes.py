@@ -10,10 +10,10 @@ common part would use up most of the quantisation levels, and it does not change
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from filrouge.core.protocols import Vector, Vectors
@@ -30,8 +30,7 @@ _INITIAL_SLOTS = 1024
 _SIGN_CANDIDATES = 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Oversampling:
+class Oversampling(Struct, frozen=True, kw_only=True):
     """How many candidates to preselect so that the exact answer is nearly always among them.
 
     Measured in docs/adr/0008-vector-index.md.

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from threading import Lock
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import EmbedderUnavailable, FilrougeError
@@ -41,8 +42,7 @@ NewIndex = Callable[[OwnerKind, EmbeddingSpace], VectorIndex]
 """Makes the empty index of the vectors of one kind in one space."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Need:
+class Need(Struct, frozen=True, kw_only=True):
     """What a prompt needs, as predicted by the embedder.
 
     Attributes:
@@ -54,15 +54,14 @@ class Need:
     nothing: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VectorSearch:
+class VectorSearch(Struct, frozen=True, kw_only=True):
     """An embedder, its space, and the indexes of its vectors.
 
     Attributes:
         name: the registered name of the embedder.
         space: the space of all these vectors, with the calibration in effect.
         memory_index, turn_index: the vectors of live memories, and of turns.
-        for_prompts: the embedder, if it has a model for what prompts need.
+        for_prompts: the embedder, if it has a model for what prompts need; set from `embedder`.
         ready: set once the indexes hold all stored vectors.
         until: deadline for a question's vector, on the monotonic clock; None = wait without limit.
     """
@@ -74,11 +73,11 @@ class VectorSearch:
     turn_index: VectorIndex
     ready: Flag = field(default_factory=Flag)
     until: float | None = None
-    for_prompts: PromptEmbedder | None = field(init=False)
+    for_prompts: PromptEmbedder | None = None
 
     def __post_init__(self) -> None:
         # Looked up once: `isinstance` reads every member of the protocol.
-        object.__setattr__(self, "for_prompts", self.embedder if isinstance(self.embedder, PromptEmbedder) else None)
+        force_setattr(self, "for_prompts", self.embedder if isinstance(self.embedder, PromptEmbedder) else None)
 
     @property
     def is_lost(self) -> bool:

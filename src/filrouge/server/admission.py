@@ -22,10 +22,10 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeVar, cast
 
+from msgspec import Struct
 from starlette.exceptions import WebSocketException
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
@@ -295,8 +295,7 @@ _SECURITY_HEADERS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """What the caller may do, and how they authenticated.
 
     Attributes:

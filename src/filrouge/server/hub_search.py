@@ -7,12 +7,12 @@ embeds between two transactions: a model may take seconds to load, and a connect
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 
 from filrouge.context.block import Block
@@ -63,8 +63,7 @@ class ContextAnswer(Value):
     notices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Searcher:
+class Searcher(Struct, frozen=True, kw_only=True):
     """Answers questions of one member.
 
     Attributes:

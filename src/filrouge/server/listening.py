@@ -18,10 +18,10 @@ import struct
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Final, cast
 
 import uvicorn
+from msgspec import Struct
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -176,8 +176,7 @@ _BACKLOG = 128
 _SHUTDOWN_SECONDS = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listening:
+class Listening(Struct, frozen=True, kw_only=True):
     """Where the daemon listens on TCP.
 
     Attributes:

@@ -13,9 +13,9 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from msgspec import Struct
 from pydantic import Field
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -333,8 +333,7 @@ async def _stream_answer(
     yield json.dumps(answer, ensure_ascii=False).encode()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Delivered:
+class _Delivered(Struct, frozen=True, kw_only=True):
     """What became of a hook's events.
 
     Attributes:

@@ -11,13 +11,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from inspect import isfunction
 from typing import Annotated, Any, Final, NoReturn, cast, get_args, get_type_hints
 from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
 
 from fastapi import Request
+from msgspec import Struct
 from pydantic import BaseModel
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -315,8 +315,7 @@ def _too_deep() -> BadInput:
 # The mark is in the annotation, for example `MemoryId`, of a path or query parameter or of a body field.
 
 
-@dataclass(frozen=True)
-class IdOf:
+class IdOf(Struct, frozen=True):
     """Marks a value as the id of a row of one of these kinds."""
 
     kinds: tuple[RecordKind, ...]
@@ -357,8 +356,7 @@ async def expand_short_ids(connection: HTTPConnection) -> None:
             short.replace(full_id)
 
 
-@dataclass(frozen=True)
-class _ShortId:
+class _ShortId(Struct, frozen=True):
     """An id in a request, perhaps shortened.
 
     Attributes:
@@ -371,8 +369,7 @@ class _ShortId:
     replace: Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class _Marks:
+class _Marks(Struct, frozen=True):
     """The marked names of a route: path and query parameters, and body fields."""
 
     parameters: Mapping[str, IdOf]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
 from typing import Final, Literal, get_args
+
+from msgspec import Struct, field
 
 from filrouge.hub.models import SharedKind
 
@@ -42,8 +43,7 @@ def author_of(channel: str) -> str:
     return channel.removesuffix(_COLLEAGUE) if channel.endswith(_COLLEAGUE) else ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True, kw_only=True):
     """The team of this home.
 
     Attributes:
@@ -68,8 +68,7 @@ class Membership:
     entry: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProjectPolicy:
+class ProjectPolicy(Struct, frozen=True, kw_only=True):
     """What is shared of a project.
 
     Attributes:
@@ -89,8 +88,7 @@ class ProjectPolicy:
         return kind in _KINDS[self.policy]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True, kw_only=True):
     """What became of a memory of this home on its way to the hub.
 
     Attributes:
@@ -107,8 +105,7 @@ class Shared:
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Received:
+class Received(Struct, frozen=True, kw_only=True):
     """A colleague's memory.
 
     Attributes:
@@ -128,8 +125,7 @@ class Received:
     left_over: int = 0
 
 
-@dataclass(kw_only=True)
-class SyncState:
+class SyncState(Struct, kw_only=True):
     """How the last exchanges with the hub went. Kept in memory only.
 
     Attributes:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.context.hook_files import write_briefs
@@ -103,8 +105,7 @@ def _catch_up_with(parts: Parts, hub: HubClient, policy: ProjectPolicy) -> None:
             break
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Arrival:
+class _Arrival(Struct, frozen=True, kw_only=True):
     """A version with the project that it belongs to here, and the vectors of its text."""
 
     change: Change

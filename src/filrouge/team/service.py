@@ -12,8 +12,9 @@ import random
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from filrouge.core.clock import monotonic, new_id, text_or_none, to_text
 from filrouge.core.errors import BadInput, FilrougeError, NotFound

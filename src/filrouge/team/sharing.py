@@ -8,8 +8,10 @@ memory; a push sends what differs from what the hub has, and repeating it change
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_PROMPT
 from filrouge.core.errors import BadInput, NotFound
@@ -149,8 +151,7 @@ def why_not(memory: Memory, policy: ProjectPolicy | None) -> str:
 # In what form.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Outgoing:
+class _Outgoing(Struct, frozen=True, kw_only=True):
     """A memory with what the hub gets of it; without a version it is refused for the reason."""
 
     shared: Shared

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, lru_cache
 from importlib import resources
@@ -23,6 +22,8 @@ from typing import Final, Literal
 from zlib import crc32
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from filrouge.core.clock import new_id
@@ -41,8 +42,7 @@ _SHRINKAGE, _SHRINKAGE_COUNT = 0.5, 200.0
 Square = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Whitening:
+class Whitening(Struct, frozen=True, eq=False):
     """Whitening transform fitted to a set of vectors.
 
     All prompts of one person resemble each other: same language, same style, same phrases. With the bundled model, the
@@ -139,8 +139,7 @@ Rows = slice | Indices
 _ALL_ROWS: Final = slice(None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Exchange:
+class Exchange(Struct, frozen=True, kw_only=True, eq=False):
     """A prompt and the reply to it.
 
     Attributes:
@@ -162,8 +161,7 @@ class Exchange:
     reply_asks: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairComparison:
+class PairComparison(Struct, frozen=True, eq=False):
     """Comparison of some prompts with all n prompts of a project; each table has shape (compared prompts, n).
 
     Attributes:
@@ -177,8 +175,7 @@ class PairComparison:
     word_similarities: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class FeatureTables:
+class FeatureTables(Struct, frozen=True, kw_only=True, eq=False):
     """Exchanges as tables with one row each; vectors are of unit length or zero.
 
     Attributes:
@@ -495,8 +492,7 @@ MIN_BORDERLINE, MAX_BORDERLINE = 0.18, 0.36
 LOGGED_ABOVE, MIN_LOGGED = 0.3, 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RoutedPrompt:
+class RoutedPrompt(Struct, frozen=True, kw_only=True):
     """The prompt to route.
 
     Attributes:
@@ -510,8 +506,7 @@ class RoutedPrompt:
     session_thread: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ComparedThread:
+class ComparedThread(Struct, frozen=True, kw_only=True, eq=False):
     """A thread that a prompt was compared with.
 
     Attributes:
@@ -810,8 +805,7 @@ MAX_REGROUPED_PROMPTS: Final = 1000
 _SEPARATED: Final = -1e6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacedPrompt:
+class PlacedPrompt(Struct, frozen=True, kw_only=True):
     """A prompt that is in a thread.
 
     Attributes:
@@ -833,8 +827,7 @@ class PlacedPrompt:
         return self.is_moved_by_user or self.thread.title_by == "user"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Regrouping:
+class Regrouping(Struct, frozen=True, kw_only=True):
     """Prompts that move together.
 
     Attributes:

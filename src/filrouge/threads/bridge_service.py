@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct
 
 from filrouge.core.choices import REMEDY, invalid_choice
 from filrouge.core.clock import Clock, new_id, to_text
@@ -59,8 +60,7 @@ _MAX_LINE_CHARS: Final = 160
 _MAX_EXPIRED_PER_JOB: Final = 500
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinkedThread:
+class LinkedThread(Struct, frozen=True, kw_only=True):
     """A thread at the other end of a bridge.
 
     Attributes:

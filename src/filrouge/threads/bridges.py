@@ -18,12 +18,13 @@ import math
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from filrouge.core import lazy_re as re
@@ -51,8 +52,7 @@ BridgeKey = tuple[str, str, BridgeKind]
 Strength = Callable[[Bridge], float]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BridgeCandidate:
+class BridgeCandidate(Struct, frozen=True, kw_only=True):
     """A candidate bridge, before it is stored.
 
     Attributes:
@@ -69,8 +69,7 @@ class BridgeCandidate:
     depth: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """What to write.
 
     Attributes:
@@ -372,8 +371,7 @@ _RELATION_CUES: Final[tuple[tuple[BridgeKind, re.Pattern[str]], ...]] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DetectionInput:
+class DetectionInput(Struct, frozen=True, kw_only=True):
     """A thread as input to bridge detection.
 
     Attributes:
@@ -389,8 +387,7 @@ class DetectionInput:
     prompts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True, kw_only=True):
     """A memory of the thread replaces, or conflicts with, a memory learned in another thread.
 
     Attributes:
@@ -630,8 +627,7 @@ _STRETCH: Final = 1.35
 _NODES_PER_ROW: Final = 6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """A thread in the graph.
 
     Attributes:
@@ -644,8 +640,7 @@ class Node:
     state: ThreadState
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True, kw_only=True):
     """A bridge in the graph.
 
     Attributes:
@@ -661,8 +656,7 @@ class Edge:
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True, kw_only=True):
     """Threads and the bridges between them. Edges to a thread that is not in the graph are dropped.
 
     Attributes:
@@ -678,11 +672,10 @@ class Graph:
     def __post_init__(self) -> None:
         ids = {node.id for node in self.nodes}
         edges = tuple(edge for edge in self.edges if {edge.source, edge.target} <= ids)
-        object.__setattr__(self, "edges", edges)
+        force_setattr(self, "edges", edges)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """The layout of a graph.
 
     Attributes:

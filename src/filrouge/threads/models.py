@@ -10,9 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
 
 from filrouge.capture.models import SourceType
 from filrouge.core.clock import Language, format_day_and_time
@@ -26,8 +27,7 @@ Action = Literal["continue", "reactivate", "fork", "new", "join", "move"]
 that it drifted from, or opens a new one. `join`: regrouping moves it into a thread; `move`: the user does."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True, kw_only=True):
     """A moment at which a thread left its topic.
 
     Attributes:
@@ -42,8 +42,7 @@ class Drift:
     became: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Thread:
+class Thread(Struct, frozen=True, kw_only=True):
     """One topic with its state and history.
 
     Attributes:
@@ -82,8 +81,7 @@ class Thread:
     sessions: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadCandidate:
+class ThreadCandidate(Struct, frozen=True, kw_only=True):
     """One candidate thread that a turn was compared with.
 
     Attributes:
@@ -119,8 +117,7 @@ class ThreadCandidate:
         }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Routing:
+class Routing(Struct, frozen=True, kw_only=True):
     """Where a turn goes, and why.
 
     Each captured prompt is compared with the threads of its project and placed; the agent's replies and tool calls
@@ -156,8 +153,7 @@ BRIDGE_KINDS: tuple[BridgeKind, ...] = get_args(BridgeKind)
 BridgeBy = Literal["rules", "gossip", "model", "user"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bridge:
+class Bridge(Struct, frozen=True, kw_only=True):
     """A typed, directed link between two threads.
 
     Between two threads there is at most one bridge of each kind, in either direction. A bridge that is not confirmed
@@ -187,8 +183,7 @@ class Bridge:
 Occasion = Literal["pre_compact", "post_compact", "session_end", "quiet"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
+class Point(Struct, frozen=True, kw_only=True):
     """One sentence of a synthesis.
 
     Attributes:
@@ -204,8 +199,7 @@ class Point:
     memory_id: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Synthesis:
+class Synthesis(Struct, frozen=True, kw_only=True):
     """The state of the work in one thread, at a moment in one session.
 
     It is made when the context of a session is lost or the session ends. It consists of the user's and
@@ -252,8 +246,7 @@ Window = Literal["this_week", "last_week", "this_month", "older"]
 WINDOW_LIMITS: tuple[tuple[Window, int], ...] = (("this_week", 7), ("last_week", 14), ("this_month", 30))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True, kw_only=True):
     """One subject.
 
     Every thread is a topic; so are conversations from before threads existed. Times are timezone-aware; the caller
@@ -282,8 +275,7 @@ class Topic:
     project: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True, kw_only=True):
     """Topics by how long ago they were last discussed; each window has the latest first."""
 
     this_week: tuple[Topic, ...] = ()

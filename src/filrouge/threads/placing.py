@@ -11,13 +11,14 @@ Each job decides or re-checks inside the transaction that writes, so it never ov
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from itertools import takewhile
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from filrouge.capture.models import Turn
@@ -89,8 +90,7 @@ from filrouge.threads.upkeep import (
 _MAX_PROMPT_CHARS, _MAX_REPLIES_CHARS, _MAX_FOLLOWING_TURNS = 1200, 600, 6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PromptBatch:
+class PromptBatch(Struct, frozen=True, kw_only=True):
     """Stored prompts, in the order in which they were said.
 
     Attributes:
@@ -250,8 +250,7 @@ PairScores = NDArray[np.float32]
 ArchivedThreads = tuple[list[str], Vectors]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedPrompt:
+class PreparedPrompt(Struct, frozen=True, kw_only=True):
     """A prompt that is ready to be placed.
 
     Attributes:
@@ -363,8 +362,7 @@ def _prepare_in_scope(
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _PromptToCompare:
+class _PromptToCompare(Struct, frozen=True, kw_only=True):
     """A prompt, and the prompts to compare it with.
 
     Attributes:
@@ -552,8 +550,7 @@ REGROUP: Final = "regroup"
 _MAX_RESTARTS: Final = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _RegroupingPlan:
+class _RegroupingPlan(Struct, frozen=True, kw_only=True):
     """The moves to make, and the number of the last decision when they were computed."""
 
     moves: Sequence[Regrouping]
@@ -713,8 +710,7 @@ def _apply_regrouping(parts: StoreContext, tx: Tx, move: Regrouping) -> list[str
 # Reconsidering: a model is asked where a prompt belongs if the rules were unsure (ADR 13).
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _UncertainPlacement:
+class _UncertainPlacement(Struct, frozen=True, kw_only=True):
     """A prompt that the rules were unsure of.
 
     Attributes:
@@ -893,8 +889,7 @@ def _deactivate_again(parts: StoreContext, tx: Tx, case: _UncertainPlacement) ->
 # Naming: a model gives a thread a better name and a summary, after the rules did (ADR 13).
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _NamingCase:
+class _NamingCase(Struct, frozen=True, kw_only=True):
     """A thread that may get a better name.
 
     Attributes:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.core.clock import Clock, Language, from_text, text_or_none, to_text
@@ -293,8 +294,7 @@ def _decision_json(decision: LoggedDecision, titles: Mapping[str, str]) -> dict[
 _ALPHA: Final[Mapping[Mode, float]] = {"text": 0.0, "semantic": 1.0, "hybrid": 0.5}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadHit:
+class ThreadHit(Struct, frozen=True, kw_only=True):
     """A thread found by a search.
 
     Attributes:
@@ -427,8 +427,7 @@ _MAX_NAMES: Final = 8192
 _THREAD_FILTERS: Final = ("user", "agent", "channel", "since", "until")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _WordCounts:
+class _WordCounts(Struct, frozen=True, kw_only=True):
     """Counts of the query words in each thread, and the length of each thread in words."""
 
     counts: Mapping[str, Counter[str]]
@@ -532,8 +531,7 @@ _MIN_SHARED_WEIGHT, _MIN_SHARED_WORDS = 0.45, 2
 _MAX_WORDS: Final = 40
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True, kw_only=True):
     """The real prompts of one session.
 
     Attributes:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from filrouge.capture.events import Event, event_from_json, tool_calls
 from filrouge.capture.models import Turn
@@ -41,8 +42,7 @@ from filrouge.threads.models import Bridge, Drift, Point, Routing, Synthesis, Th
 # Rows of the table `threads` and of the decision log.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoggedDecision:
+class LoggedDecision(Struct, frozen=True, kw_only=True):
     """A logged decision.
 
     Attributes:
@@ -135,8 +135,7 @@ def _drift_from_json(raw: Mapping[str, Any]) -> Drift:
 MIN_PREFIX_LENGTH: Final = 6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadScope:
+class ThreadScope(Struct, frozen=True, kw_only=True):
     """The scope within which threads are compared; bridges never leave it.
 
     Attributes:
@@ -629,8 +628,7 @@ class ThreadErasing:
 MAX_COMPARED_THREADS: Final = 2000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadSnapshot:
+class ThreadSnapshot(Struct, frozen=True, kw_only=True):
     """A thread as read for bridge detection."""
 
     id: str
@@ -808,8 +806,7 @@ _EMPTY_CONTENT = "{}"
 _MAX_UNREAD_EVENTS = 50
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkScope:
+class WorkScope(Struct, frozen=True, kw_only=True):
     """The scope in which to look for work of other sessions.
 
     Attributes:
@@ -988,8 +985,7 @@ _REFIT_GROWTH, _MIN_REFIT_PROMPTS = 1.4, 32
 _SAMPLES: Final[dict[str, Vectors]] = {}
 
 
-@dataclass(slots=True)
-class _CachedWhitening:
+class _CachedWhitening(Struct):
     """A cached transform.
 
     Attributes:

@@ -9,9 +9,10 @@ turn moved by hand is not moved back. Each operation has an inverse: archive and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
+
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.core.clock import new_id

@@ -12,8 +12,10 @@ Pure: no database, no file.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_AGENT, Turn, source_of_tool
 from filrouge.core import lazy_re as re
@@ -88,8 +90,7 @@ _FAILURE_SIGN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One tool call.
 
     A tool's output is not trusted, because anyone who wrote a file can plant text in it. So only three things are taken
@@ -318,8 +319,7 @@ _REPORTS_SUCCESS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SynthesisInput:
+class SynthesisInput(Struct, frozen=True, kw_only=True):
     """Input of a synthesis.
 
     Attributes:
@@ -335,8 +335,7 @@ class SynthesisInput:
     injected: Sequence[str] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkState:
+class WorkState(Struct, frozen=True, kw_only=True):
     """The state of the work as read from turns: the content of a `Synthesis`."""
 
     state: tuple[Point, ...] = ()

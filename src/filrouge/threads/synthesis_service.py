@@ -9,9 +9,11 @@ since, and with events whose turns are not stored yet. The model corrects the st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.events import Event
 from filrouge.capture.intake import turns_from_event
@@ -55,8 +57,7 @@ _MAX_PROMPTS_AT_ONCE: Final = 60
 _MAX_NEWEST_TURNS, _MAX_SESSIONS = 2000, 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Material:
+class Material(Struct, frozen=True, kw_only=True):
     """Input for the syntheses of a session.
 
     Attributes:

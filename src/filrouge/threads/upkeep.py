@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_AGENT, TRUST_PROMPT, Turn
 from filrouge.core import lazy_re as re
@@ -94,8 +96,7 @@ _JOINED_AFTER: Final = re.compile(rf"(?:{_JOINT})({_NAME_WORD})")
 _MAX_PROMPTS_SHOWN, _MAX_PROMPT_CHARS, _MAX_OTHER_TITLES, _MAX_NAME_TOKENS = 12, 300, 20, 300
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadName:
+class ThreadName(Struct, frozen=True, kw_only=True):
     """Name of a thread: title, summary and topics."""
 
     title: str
@@ -305,8 +306,7 @@ USE_WEIGHT, MIN_REACTIVATED_WEIGHT = 0.1, 0.5
 MAX_ACTIVE_THREADS: Final[Mapping[str, int]] = {"light": 15, "normal": 50, "heavy": 100, "max": 200}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True, kw_only=True):
     """One transition that is due; `at` is when it was due, possibly long ago."""
 
     thread_id: str
@@ -496,8 +496,7 @@ def _may_ask_model(parts: StoreContext, tx: Tx) -> bool:
 # Answers of models, for the code that moves prompts by rules.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelAnswers:
+class ModelAnswers(Struct, frozen=True, kw_only=True):
     """The threads that prompts belong to, and those they do not belong to (`excluded`), according to models.
 
     A confident answer concerns one prompt and one thread. It holds until a user decides about that prompt. An unsure or
@@ -539,8 +538,7 @@ VECTORS, _THREADS_PER_RUN = "thread_vectors", 32
 RENAME: Final = "rename"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThreadSettings:
+class ThreadSettings(Struct, frozen=True, kw_only=True):
     """The settings that concern threads.
 
     Attributes:

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, Final, Literal, cast
 
+from msgspec import UNSET, MsgspecError, Struct, UnsetType, convert, to_builtins
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -400,6 +401,20 @@ def _validated_json(type_: Any) -> AfterValidator:
     return AfterValidator(validate)
 
 
+def _valid_values(type_: Any) -> AfterValidator:
+    """The same for values of this type (`msgspec.Struct`)."""
+
+    def validate(value: Any) -> Any:
+        try:
+            stored = to_builtins(convert(value, type_))
+        except MsgspecError as error:
+            raise ValueError(str(error)) from error
+        json.dumps(stored, allow_nan=False)
+        return stored
+
+    return AfterValidator(validate)
+
+
 _Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 
 
@@ -414,12 +429,12 @@ class _Drift(_FullRow):
     became: _Id
 
 
-class _Work(_FullRow):
-    state: list[Point] = []
-    decisions: list[Point] = []
-    questions: list[Point] = []
-    files: list[str] = []
-    error: Point | None = None
+class _Work(Struct, frozen=True, kw_only=True):
+    state: list[Point] | UnsetType = UNSET
+    decisions: list[Point] | UnsetType = UNSET
+    questions: list[Point] | UnsetType = UNSET
+    files: list[str] | UnsetType = UNSET
+    error: Point | UnsetType | None = UNSET
 
 
 class ThreadRow(_FullRow):
@@ -465,7 +480,7 @@ class DecisionRow(_FullRow):
     borderline: bool
     model: _Name
     actor: _Name
-    weighed: Annotated[list[dict[str, Any]], _validated_json(list[ThreadCandidate])]
+    weighed: Annotated[list[dict[str, Any]], _valid_values(list[ThreadCandidate])]
 
 
 class FullMessageRow(MessageRow):
@@ -523,7 +538,7 @@ class SessionRow(_FullRow):
 
     host: _Name
     session_id: _Name
-    analysis: Annotated[dict[str, Any], _validated_json(Analysis)]
+    analysis: Annotated[dict[str, Any], _valid_values(Analysis)]
     episode_id: _Id | None
     analysed_at: _Time
     until: _Id | None
@@ -542,7 +557,7 @@ class SynthesisRow(_FullRow):
     thread_id: _Id | None
     occasion: Literal["pre_compact", "post_compact", "session_end", "quiet"]
     at: _Time
-    content: Annotated[dict[str, Any], _validated_json(_Work)]
+    content: Annotated[dict[str, Any], _valid_values(_Work)]
     made_by: _Name
     until: _Id | None
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, Literal
+
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.capture.repository import Turns, turn_from_row

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from filrouge._version import __version__
@@ -194,8 +195,7 @@ _KINDS_ONLY_THE_USER_STATES: Final = frozenset({"rule", "preference"})
 _WITHHELD: Final = "it contains a secret"
 
 
-@dataclass(kw_only=True)
-class ImportResult:
+class ImportResult(Struct, kw_only=True):
     """The result of an import.
 
     Attributes:
@@ -575,8 +575,7 @@ class TranscriptMark(NamedTuple):
     skipped_long: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImportPage:
+class ImportPage(Struct, frozen=True, kw_only=True):
     """One page of data to import.
 
     Attributes:
@@ -592,8 +591,7 @@ class ImportPage:
     mark: TranscriptMark | None = None
 
 
-@dataclass(kw_only=True)
-class PageResult:
+class PageResult(Struct, kw_only=True):
     """Counts for a page by outcome.
 
     The outcomes are `added`; `vouched`, stored before and confirmed by the user now; `present`; `forgotten` here; and

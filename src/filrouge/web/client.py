@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message
 
@@ -30,8 +30,7 @@ class ApiProblem(Exception):
         self.remedy = remedy
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """A page of a list.
 
     Attributes:

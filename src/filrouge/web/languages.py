@@ -7,12 +7,13 @@ translations; `make messages` compiles them into the `.mo` files beside them, wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from importlib import resources
 from typing import Final, get_args
+
+from msgspec import Struct
 
 from filrouge.core.clock import Language, format_day_and_time, format_long_date, relative_date, short_month
 
@@ -27,8 +28,7 @@ def mark(message: str) -> str:
     return message
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Locale:
+class Locale(Struct, frozen=True, kw_only=True):
     """How one visitor is spoken to.
 
     Attributes:

@@ -14,7 +14,6 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -25,6 +24,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import escape
+from msgspec import Struct, field
 from starlette.exceptions import HTTPException
 
 from filrouge._version import __version__
@@ -47,8 +47,7 @@ _MAX_MESSAGES: Final = 200
 _CONTENT_BEGINS: Final = '<main id="main"'
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """What the next page says about an action that was carried out.
 
     Attributes:
@@ -122,8 +121,7 @@ class Visit:
 Page = Callable[[Visit], Awaitable[Mapping[str, Any]]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Next:
+class Next(Struct, frozen=True, kw_only=True):
     """Where an action leads.
 
     Attributes:

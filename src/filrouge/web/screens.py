@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from filrouge.web import (
     forgetting,
@@ -26,8 +27,7 @@ from filrouge.web import (
 from filrouge.web.languages import mark as _
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Screen:
+class Screen(Struct, frozen=True, kw_only=True):
     """An entry of the navigation.
 
     Attributes:

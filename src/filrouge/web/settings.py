@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
+from msgspec import Struct
 from pydantic.fields import FieldInfo
 
 from filrouge.core.settings import Settings, choices_of
@@ -24,8 +24,7 @@ _MAX_ENDED: Final = 20
 Control = Literal["switch", "choice", "number", "line", "lines", "boxes"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """Settings that belong together.
 
     Attributes:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from filrouge.capture.models import Turn
 from filrouge.core.scope import Scope

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from filrouge.capture.events import MAX_TEXT_CHARACTERS
 from filrouge.extraction.heuristics import extract

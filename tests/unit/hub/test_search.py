@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 from filrouge.context.block import parse

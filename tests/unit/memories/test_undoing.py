@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from filrouge.capture.repository import Turns
 from filrouge.core.errors import BadInput, NotFound

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from filrouge.capture.events import event_from_json
 from filrouge.capture.service import store_events

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from filrouge.core.protocols import LanguageModel
 from filrouge.providers.language_models import Mode, model

@@ -7,7 +7,6 @@ that its side needs no model; the bundled model's side is computed here.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from msgspec.structs import replace
 
 from filrouge.core.protocols import Vectors
 from filrouge.providers.calibration import (

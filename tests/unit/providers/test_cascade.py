@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from filrouge.core.errors import ModelUnavailable
 from filrouge.core.protocols import LanguageModel

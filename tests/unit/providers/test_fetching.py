@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs, to_builtins
 
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.providers.e5 import is_intact, state_of
@@ -37,7 +38,7 @@ def silent(name: str, have: int, size: int) -> None:
 
 
 def fetcher(model: PublishedModel, path: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _FETCH, json.dumps(asdict(model)), path]
+    command = [sys.executable, "-c", _FETCH, json.dumps(to_builtins(model)), path]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -191,7 +192,7 @@ def test_no_network_no_such_file_and_a_busy_server_are_told_apart(tmp_path: Path
 
 def test_no_room_is_said_before_anything_is_fetched(tmp_path: Path) -> None:
     with publishing(files()) as (model, server):
-        huge = replace(model, files=(replace(model.files[0], size=1 << 60),))
+        huge = structs.replace(model, files=(structs.replace(model.files[0], size=1 << 60),))
         with pytest.raises(EmbedderUnavailable, match="There is no room"):
             fetch(huge, fetched_path(huge, str(tmp_path)), silent, consent=True)
         assert server.asked == []
@@ -229,7 +230,7 @@ def test_redirects_are_followed_here_and_to_encrypted_places_alone(tmp_path: Pat
 
 def test_what_is_published_is_pinned_and_a_mirror_changes_the_host_alone() -> None:
     plain, mirrored = published_model({}), published_model({"FILROUGE_MODEL_MIRROR": "https://models.example/hub/"})
-    assert replace(mirrored, host=plain.host) == plain
+    assert structs.replace(mirrored, host=plain.host) == plain
     assert mirrored.address(plain.files[1]) == (
         f"https://models.example/hub/Xenova/multilingual-e5-small/resolve/{plain.revision}/tokenizer.json"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,8 @@ import pytest
 from hypothesis import given as whatever
 from hypothesis import settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from filrouge.capture.models import Role, Turn
 from filrouge.context.service import build_and_log_text
@@ -38,8 +39,7 @@ SHOP, BLOG = "origin:forge.example/ana/shop", "origin:forge.example/ana/blog"
 EMBEDDER = StableHash()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     """A memory or a turn, before it is stored."""
 
     number: int

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from filrouge.search.ranking import (
     MIN_NEED_PROBABILITY,
@@ -77,7 +76,7 @@ def test_what_a_prompt_needs_goes_before_what_speaks_of_the_same() -> None:
     assert [hit.score for hit in found.hits] == [hit.relevance for hit in found.hits]
     assert [hit.explain()["needed"] for hit in found.hits] == [0.4, 0.1, 0.0]
     assert [(hit.vector_score, hit.bm25_score) for hit in found.hits] == [(1.0, 0.0), (0.25, 1.0), (0.0, 0.0)]
-    assert found.hits[0].explain().keys() == {one.name for one in fields(found.hits[0])} - {"item"}
+    assert found.hits[0].explain().keys() == set(found.hits[0].__struct_fields__) - {"item"}
     assert found.known == anything_needed([NeedFeatures(needed=hit.needed or 0.0, covered=0.0) for hit in found.hits])
     told = rank_by_need("which port?", WeightedQuestion([("port",)], {}, 0), [same, third, other])
     assert [hit.coverage for hit in told.hits if hit.id == "same"] == [1.0]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from filrouge.core.scope import Scope
 from filrouge.extraction.vocabulary import PLAIN_WORDS
@@ -160,7 +159,7 @@ def test_a_ranking_orders_by_score_and_explains_every_part() -> None:
     best = ranking.hits[0]
     assert (best.bm25_score, best.vector_score, best.similarity, best.coverage) == (1.0, 1.0, 0.6, 1.0)
     assert best.score == pytest.approx(0.8)
-    assert best.explain().keys() == {one.name for one in fields(best)} - {"item", "needed"}
+    assert best.explain().keys() == set(best.__struct_fields__) - {"item", "needed"}
     assert ranking.hits[1].explain()["coverage"] == 0.0
     assert ranking.hits[2].explain()["similarity"] is None
     assert 0 < ranking.hits[2].coverage < 0.5

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from msgspec import to_builtins
 
 from filrouge.cli.imports import send_lines
 from filrouge.core.paths import socket_path
@@ -127,7 +127,7 @@ def summed_up(lines: list[bytes]) -> list[bytes]:
     mention = {"host": "claude-code", "session_id": "s1", "first_at": at, "last_at": at}
     concept = plain | {"id": "c1", "kind": "concept", "text": "replica", "subject": "replica", "mentions": [mention]}
     where: dict[str, Any] = {"host": "claude-code", "session_id": "s1", "until": until}
-    analysis: dict[str, Any] = json.loads(json.dumps(asdict(Analysis(summary="The move was planned."))))
+    analysis: dict[str, Any] = json.loads(json.dumps(to_builtins(Analysis(summary="The move was planned."))))
     more: list[dict[str, Any]] = [
         episode,
         concept,

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, unix_connect
 
@@ -200,6 +200,6 @@ def test_nothing_is_read_for_the_feed_while_nobody_listens(api: Api) -> None:
 def test_the_page_lists_every_message_with_its_topic_and_fields() -> None:
     rows = re.findall(r"^\| `(ws:\w+)` \| `(\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     written = {type_: (topic, re.findall(r"`(\w+)`", names)) for type_, topic, names in rows}
-    promised = {one.type: (one.topic, [field.name for field in fields(one)]) for one in get_args(LiveMessage)}
+    promised = {one.type: (one.topic, list(one.__struct_fields__)) for one in get_args(LiveMessage)}
     assert written == promised | {"ws:memory_progress": ("progress", ["garden_id", "payload"])}
     assert {topic for topic, _ in written.values()} == set(TOPICS)

@@ -1,9 +1,9 @@
 import json
 from collections.abc import Generator
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from filrouge.core.errors import Unreadable
 from filrouge.providers.language_models import prompt

@@ -1,9 +1,9 @@
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from filrouge.core.errors import BadInput
 from filrouge.threads.models import Thread, ThreadState

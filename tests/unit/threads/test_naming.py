@@ -1,11 +1,11 @@
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_PROMPT, Turn
 from filrouge.core.errors import Unreadable

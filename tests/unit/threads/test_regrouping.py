@@ -1,10 +1,10 @@
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from filrouge.core.protocols import Vector
 from filrouge.threads.assignment import PlacedPrompt, Regrouping, regroup
@@ -26,8 +26,7 @@ def thread(id_: str, age: int = 0) -> Thread:
     return Thread(id=id_, user="local", project="p", title=id_, opened_at=NOON - timedelta(days=age), last_active=NOON)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class About(PlacedPrompt):
+class About(PlacedPrompt, frozen=True, kw_only=True):
     """A prompt, and what it is about."""
 
     subject: Vector

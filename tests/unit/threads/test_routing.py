@@ -1,10 +1,10 @@
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.threads.assignment import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from filrouge.core.clock import to_text
 from filrouge.extraction.models import Analysis
@@ -126,7 +126,7 @@ def memory(draw: st.DrawFn, id_: str, **more: Any) -> dict[str, Any]:
 
 def made_of(value: Any) -> dict[str, Any]:
     """A value as JSON."""
-    return json.loads(json.dumps(asdict(value)))
+    return json.loads(json.dumps(to_builtins(value)))
 
 
 def moment(draw: st.DrawFn) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from filrouge.capture.models import TRUST_AGENT
 from filrouge.core.clock import new_id

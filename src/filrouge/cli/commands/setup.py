@@ -10,10 +10,10 @@ import os
 import shutil
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import typer
+from msgspec.structs import replace
 
 from filrouge.cli import imports, output, setup_choices
 from filrouge.cli.client import SHORT_SECONDS, poll

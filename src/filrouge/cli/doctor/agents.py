@@ -15,9 +15,10 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from filrouge.cli.doctor.probes import names_in, starts, version_of, which
 from filrouge.cli.doctor.scene import INIT_REMEDY, CheckList, CheckResult, Scene, fail, note, ok, warn
@@ -53,8 +54,7 @@ check: Final = CHECKS.check
 _NEEDED_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hook:
+class Hook(Struct, frozen=True, kw_only=True):
     """A hook of Filrouge in a settings file.
 
     Attributes:

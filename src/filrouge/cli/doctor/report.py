@@ -18,9 +18,10 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 from threading import Thread
 from typing import Any, Final, NamedTuple, cast, get_args
+
+from msgspec.structs import replace
 
 from filrouge._version import __version__
 from filrouge.capture.intake import redact_completely

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import apsw
+from msgspec import Struct, field
 
 from filrouge.core.clock import SystemClock
 from filrouge.core.errors import BadConfig, DaemonUnavailable, StoreError
@@ -66,8 +66,7 @@ def _mounts() -> str:
         return ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """The facts about this machine, collected here so that tests can replace them.
 
     Attributes:
@@ -135,8 +134,7 @@ class Daemon:
         return answer.result()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True, kw_only=True):
     """The input of every check.
 
     Attributes:

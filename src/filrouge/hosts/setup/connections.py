@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from filrouge.core.errors import BadInput
 from filrouge.hosts.setup.entries import AGENTS, Agent, File, find_filrouge_entries, find_plugin
 from filrouge.hosts.setup.files import Machine, decode_text, read_bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Connection:
+class Connection(Struct, frozen=True, kw_only=True):
     """An agent that can be connected, and how far it is.
 
     Attributes:

@@ -10,8 +10,9 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
+
+from msgspec import Struct
 
 from filrouge.core.errors import BadInput
 from filrouge.hosts import claude_code, codex, plugins
@@ -127,8 +128,7 @@ def _is_filrouge_program(word: str) -> bool:
 # Agents, their settings files and the entries in them.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One value in one file.
 
     Attributes:
@@ -147,8 +147,7 @@ class Entry:
     only_if_filled: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class File:
+class File(Struct, frozen=True, kw_only=True):
     """A settings file with the entries to write."""
 
     path: str
@@ -160,8 +159,7 @@ class File:
         return self.path.endswith(".toml")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True, kw_only=True):
     """An agent that can be connected.
 
     Attributes:

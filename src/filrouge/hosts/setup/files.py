@@ -15,9 +15,11 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from filrouge.core.errors import BadInput, CannotWrite
 from filrouge.core.guard import on_failure
@@ -144,8 +146,7 @@ _JSON_WORD: Final = re.compile(r"[^\s,:\[\]{}\"'/]+")
 _MAX_DEPTH: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value and its position in the text.
 
     Attributes:
@@ -514,8 +515,7 @@ def _replace_node(node: Node, holder: Node, replacement: Any) -> Any:
 NAME: Final = "filrouge"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """The parts of the user's machine that the agents' settings depend on.
 
     Attributes:
@@ -640,8 +640,7 @@ def missing_folders(path: str) -> list[str]:
 # Manifest: `setup.json` in the home lists the changed files; the folder `setup` holds their originals.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """One file that Filrouge changed, as `setup.json` stores it.
 
     Attributes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from filrouge.core.errors import FilrougeError, Stale
 from filrouge.hosts.setup import files
@@ -13,8 +15,7 @@ from filrouge.hosts.setup.entries import AGENTS, Agent, File, Plugin, add_entrie
 from filrouge.hosts.setup.files import Machine, Manifest, Record, sha256_of
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """A file before and after the change.
 
     Attributes:
@@ -45,8 +46,7 @@ class Change:
         return [line for line in found if not line.startswith("@@")]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """The planned changes.
 
     Attributes:

@@ -7,11 +7,11 @@ in `memories`, `search` and `maintenance`; the decisions are made there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
@@ -369,8 +369,7 @@ vars(filters_of)["__signature__"] = Signature([_query_parameter(*item) for item 
 FilterParams = Annotated[Filters, Depends(filters_of)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListQuery:
+class ListQuery(Struct, frozen=True, kw_only=True):
     """The query parameters that the lists of facts and of rules share.
 
     Attributes:

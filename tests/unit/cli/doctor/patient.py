@@ -7,12 +7,13 @@ import os
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
+from msgspec.structs import replace
 
 from filrouge.cli.doctor.agents import codex, trusted_hash
 from filrouge.cli.doctor.report import CHECKS, DEEP_CHECKS, Repair, examine, mend

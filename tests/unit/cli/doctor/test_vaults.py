@@ -8,12 +8,12 @@ import socket
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from filrouge.cli.doctor.report import examine
 from filrouge.cli.doctor.scene import Daemon

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import HealthChecked
