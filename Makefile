@@ -46,6 +46,7 @@ bench: $(VENV)/.test ## what Filrouge costs, in a table: DATA=DIR, BEFORE=CHECKO
 	@test -n "$(DATA)" || { echo "The data of the benchmarks is missing: make bench DATA=DIR"; exit 2; }
 	@$(BIN)/python bench/hook.py --out bench/results/hook.json
 	@$(BIN)/python bench/speed.py --data $(DATA) $(if $(BEFORE),--before $(BEFORE)) --pictures bench/results --out bench/results/speed.md
+	@$(BIN)/python bench/peers.py --data $(DATA) --out bench/results/peers.json
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ import html
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +40,8 @@ PERIOD_SECONDS: Final = 0.004
 IDLE_SECONDS, IDLE_SECONDS_OF_PROCESSOR = 6, 0.18
 PATIENCE_SECONDS: Final = 300.0
 WARM_UP: Final = 4
+#: So many turns, or prompts, one after the other; then it is the other daemon's turn.
+TOGETHER: Final = 10
 Stack = tuple[str, ...]
 
 
@@ -98,6 +102,11 @@ class Seen:
     count: int
     stacks: Counter[Stack] = field(default_factory=Counter[Stack])
 
+    def add(self, rows: Iterable[tuple[int, Stack]]) -> None:
+        """Count what else was seen."""
+        for spent, stack in rows:
+            self.stacks[stack] += spent
+
     @property
     def ms(self) -> float:
         """Processor milliseconds of one."""
@@ -110,6 +119,7 @@ class Told:
 
     python: str
     environ: dict[str, str]
+    process: subprocess.Popen[bytes]
     stacks: Path
     folder: str
 
@@ -117,12 +127,27 @@ class Told:
         """Run the hook with an event, and return what it prints."""
         return run_hook(self.python, self.environ, session_id=session, hook_event_name=event, cwd=self.folder, **fields)
 
-    def read(self, begin: float, end: float) -> Iterator[tuple[int, int, Stack]]:
-        """What was seen between two moments."""
+    def warm_up(self, prompts: Sequence[str]) -> None:
+        """Wait until the daemon runs, and give it prompts: that loads the model, and what is read or embedded once."""
+        deadline = time.time() + PATIENCE_SECONDS
+        while not self.stacks.exists() or "filrouge" not in subprocess.run(
+            [os.path.join(os.path.dirname(self.python), "filrouge"), "daemon", "status"],
+            env=self.environ, capture_output=True, text=True, check=False,
+        ).stdout.lower():  # fmt: skip
+            if time.time() > deadline:
+                raise SystemExit("the daemon does not start")
+            time.sleep(0.5)
+        session = str(uuid.uuid4())
+        for prompt in prompts:
+            self.hook("UserPromptSubmit", session, prompt=prompt)
+        self.settle()
+
+    def read(self, begin: float, end: float) -> Iterator[tuple[int, Stack]]:
+        """What was seen between two moments: nanoseconds of the processor, and the stack."""
         for line in self.stacks.read_text("utf-8").splitlines():
             second, spent, *stack = json.loads(line)
             if begin <= second < end:
-                yield second, spent, tuple(stack)
+                yield spent, tuple(stack)
 
     def settle(self) -> float:
         """Wait until nothing is done any more; the moment at which it was."""
@@ -130,7 +155,7 @@ class Told:
         while time.time() < patience:
             time.sleep(1)
             now = int(time.time())
-            if sum(spent for _, spent, _ in self.read(now - IDLE_SECONDS, now)) < IDLE_SECONDS_OF_PROCESSOR * 1e9:
+            if sum(spent for spent, _ in self.read(now - IDLE_SECONDS, now)) < IDLE_SECONDS_OF_PROCESSOR * 1e9:
                 return float(now)
         raise SystemExit("the daemon does not come to rest")
 
@@ -153,58 +178,80 @@ def run_hook(python: str, environ: dict[str, str], **payload: str) -> str:
     ).stdout
 
 
-def measure(python: str) -> tuple[Seen, Seen]:
-    """What prompts and turns cost the daemon of a checkout, whose interpreter this is."""
+def measure(pythons: Sequence[str]) -> list[tuple[Seen, Seen]]:
+    """What prompts and turns cost the daemons of checkouts, whose interpreters these are.
+
+    They take turns every ten prompts, and the others are stopped meanwhile: the speed of a machine drifts.
+    """
     projects = [json.loads(path.read_text("utf-8")) for path in PROJECTS]
     talks = [[turn for session in project["sessions"] for turn in session["turns"]] for project in projects]
     told = [turn for talk in talks for turn in talk[: len(talk) // 2]]
     prompts = [turn["user"] for talk in talks for turn in talk[len(talk) // 2 :]]
+    with ExitStack() as running:
+        return tell([running.enter_context(looked_at(python)) for python in pythons], told, prompts)
+
+
+@contextmanager
+def looked_at(python: str) -> Generator[Told]:
+    """Start the daemon of a checkout in a home of its own, with the thread that looks; it ends with the block."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.path.join(scratch, "work")
         os.mkdir(folder)
         environ = environment(python, scratch)
         stacks = Path(scratch) / "stacks"
-        running = subprocess.Popen([python, __file__, "--daemon", str(stacks)], env=environ, cwd=scratch)
+        process = subprocess.Popen([python, __file__, "--daemon", str(stacks)], env=environ, cwd=scratch)
         try:
-            return tell(Told(python=python, environ=environ, stacks=stacks, folder=folder), told, prompts)
+            yield Told(python=python, environ=environ, process=process, stacks=stacks, folder=folder)
         finally:
-            running.terminate()
-            running.wait(60)
+            process.terminate()
+            process.wait(60)
 
 
-def tell(told: Told, talk: Sequence[dict[str, Any]], prompts: Sequence[str]) -> tuple[Seen, Seen]:
-    """Tell a daemon some turns, then give it prompts, each in a new session."""
-    deadline = time.time() + PATIENCE_SECONDS
-    while not told.stacks.exists() or "filrouge" not in subprocess.run(
-        [os.path.join(os.path.dirname(told.python), "filrouge"), "daemon", "status"],
-        env=told.environ, capture_output=True, text=True, check=False,
-    ).stdout.lower():  # fmt: skip
-        if time.time() > deadline:
-            raise SystemExit("the daemon does not start")
-        time.sleep(0.5)
-    warm = str(uuid.uuid4())
-    for prompt in prompts[-WARM_UP:]:  # loads the model, and what is read or embedded once
-        told.hook("UserPromptSubmit", warm, prompt=prompt)
+@contextmanager
+def alone(process: subprocess.Popen[bytes], processes: Sequence[subprocess.Popen[bytes]]) -> Generator[None]:
+    """Stop the other processes meanwhile: each has upkeep of its own to do."""
+    others = [other for other in processes if other is not process]
+    for other in others:
+        other.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for other in others:
+            other.send_signal(signal.SIGCONT)
+
+
+def tell(daemons: Sequence[Told], talk: Sequence[dict[str, Any]], prompts: Sequence[str]) -> list[tuple[Seen, Seen]]:
+    """Tell daemons some turns, then give them prompts, each in a new session."""
+    for told in daemons:
+        told.warm_up(prompts[-WARM_UP:])
     prompts = prompts[:-WARM_UP]
-    begin = told.settle()
-    for number in range(0, len(talk), 10):
-        session = str(uuid.uuid4())
-        for turn in talk[number : number + 10]:
-            told.hook("UserPromptSubmit", session, prompt=turn["user"])
-            told.hook("Stop", session, last_assistant_message=turn.get("assistant", ""))
-    middle = told.settle()
-    for prompt in prompts:
-        told.hook("UserPromptSubmit", str(uuid.uuid4()), prompt=prompt)
-        time.sleep(0.3)  # its own turn is taken in beside it otherwise
-    end = told.settle()
-    turns, asked = Seen(count=len(talk)), Seen(count=len(prompts))
-    for second, spent, stack in told.read(begin, end):
-        kind = of_turns(stack)
-        if second < middle and kind:
-            turns.stacks[stack] += spent
-        if second >= middle and not kind:
-            asked.stacks[stack] += spent
-    return asked, turns
+    processes = [told.process for told in daemons]
+    seen = [(Seen(count=len(prompts)), Seen(count=len(talk))) for _ in daemons]
+    for number in range(0, len(talk), TOGETHER):
+        for told, (_, turns) in zip(daemons, seen, strict=True):
+            with alone(told.process, processes):
+                begin, session = next_second(), str(uuid.uuid4())
+                for turn in talk[number : number + TOGETHER]:
+                    told.hook("UserPromptSubmit", session, prompt=turn["user"])
+                    told.hook("Stop", session, last_assistant_message=turn.get("assistant", ""))
+                turns.add(one for one in told.read(begin, told.settle()) if of_turns(one[1]))
+    for number in range(0, len(prompts), TOGETHER):
+        for told, (asked, _) in zip(daemons, seen, strict=True):
+            with alone(told.process, processes):
+                begin = next_second()
+                for prompt in prompts[number : number + TOGETHER]:
+                    told.hook("UserPromptSubmit", str(uuid.uuid4()), prompt=prompt)
+                    time.sleep(0.3)  # its own turn is taken in beside it otherwise
+                end = next_second()
+                next_second()  # until a second is over, what was seen in it is not written
+                asked.add(one for one in told.read(begin, end) if not of_turns(one[1]))
+    return seen
+
+
+def next_second() -> float:
+    """Wait for the next whole second, and return it."""
+    time.sleep(1 - time.time() % 1)
+    return float(int(time.time()))
 
 
 def of_turns(stack: Stack) -> bool:
@@ -291,9 +338,8 @@ def main() -> None:
         return
     if not options.out:
         asked.error("--out is missing")
-    versions = {"before": options.before} if options.before else {}
-    for version, python in (versions | {"now": sys.executable}).items():
-        asked_and_turn = measure(python)
+    versions = ({"before": options.before} if options.before else {}) | {"now": sys.executable}
+    for version, asked_and_turn in zip(versions, measure(list(versions.values())), strict=True):
         draw(options.out, version, *asked_and_turn)
         for kind, seen in zip(("prompt", "turn"), asked_and_turn, strict=True):
             print(f"{kind} {version}: {seen.ms:.1f} processor ms, n = {seen.count}")

@@ -15,10 +15,11 @@ import logging
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import psycopg
+from msgspec.structs import asdict, replace
 from pgvector import HalfVector
 from procrastinate import App, JobContext, PsycopgConnector, RetryStrategy
 from procrastinate.exceptions import ConnectorException
