@@ -321,11 +321,11 @@ def search_lines(now: str, before: str | None, data: Path) -> list[Line]:
     old = measure(before, SEARCHED)[0] if before else None
     return [
         Line(what=f"search among {SEARCHED:,} turns, p95 ms", now=found["both"]["p95"],
-             before=old and old["both"]["p95"], gate="goal ≤ 10"),
+             before=old["both"]["p95"] if old else None, gate="goal ≤ 10"),
         Line(what="search in 1 % of them, p95 ms", now=found["both, 1 %"]["p95"],
-             before=old and old["both, 1 %"]["p95"], gate="goal ≤ 20"),
+             before=old["both, 1 %"]["p95"] if old else None, gate="goal ≤ 20"),
         Line(what="memory of a process with them, MB", now=found["memory_mb"],
-             before=old and old["memory_mb"], gate="goal ≤ 250"),
+             before=old["memory_mb"] if old else None, gate="goal ≤ 250"),
         Line(what=f"search among {MOST_SEARCHED:,} turns, p95 ms", now=most["both"]["p95"], gate="goal ≤ 25"),
     ]  # fmt: skip
 

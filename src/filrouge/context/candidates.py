@@ -561,7 +561,9 @@ def same_turn_memories(
             continue
         ids = dict.fromkeys(id_ for evidence in memory.evidence for id_ in proved.get(evidence.turn_id, {}))
         same_turn = [others[id_] for id_ in ids if id_ in others and id_ != memory.id and id_ not in listed]
-        found[memory.id] = [other for other in same_turn if _may_be_shown(other, request)][:_MAX_SAME_TURN]
+        found[memory.id] = [other for other in same_turn if other.kind != "rule" and may_be_shown(other, request)][
+            :_MAX_SAME_TURN
+        ]
         listed |= {memory.id, *(other.id for other in found[memory.id])}
     return found
 
@@ -577,12 +579,13 @@ def rules_for_work(
     return {id_: (rule, kinds) for id_, (rule, kinds) in with_kinds.items() if kinds}
 
 
-def _may_be_shown(memory: Memory, request: ContextRequest) -> bool:
+def may_be_shown(memory: Memory, request: ContextRequest) -> bool:
+    """True if the request may see a memory that no search found."""
     scope = memory.scope
     in_scope = scope.user == request.user and (memory.scope_name == "user" or scope.project == request.project)
     allowed = request.agent is None or (scope.agent or scope.channel) == request.agent
     is_certain = memory.state == "live" and memory.confidence >= MIN_CONFIDENCE_INJECT
-    return in_scope and allowed and is_certain and memory.kind != "rule" and memory.kind not in SUMS
+    return in_scope and allowed and is_certain and not memory.disabled and memory.kind not in SUMS
 
 
 #: Share of the threshold for a whole block that a turn must reach, and a memory unless memories are judged by need. The

@@ -28,8 +28,9 @@ from filrouge.context.block import (
     neutralise,
     shortened,
 )
+from filrouge.context.candidates import candidate_of, may_be_shown
 from filrouge.context.log import Recalls
-from filrouge.context.models import Candidate
+from filrouge.context.models import Candidate, Section
 from filrouge.context.request import ContextRequest
 from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, SourceTable
 from filrouge.core.clock import Language, monotonic, new_id, relative_date, text_or_none, to_text
@@ -39,6 +40,7 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
 from filrouge.extraction.intents import asked_period
 from filrouge.extraction.vocabulary import detect_language
+from filrouge.memories.models import Memory
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.feed import Bus
@@ -219,16 +221,44 @@ def _build_in_tx(
     if request.opening == "resume" and Recalls(tx).began(request.host, request.session, request.compacted):
         # The agent's context still has the block of the session's start.
         return ContextResult(request=request, block=Block())
-    candidates = _refuse_doubted(tx, collect_candidates(parts, tx, request, _sources_for(request)))
+    candidates = _prefer_newer(parts, tx, request, collect_candidates(parts, tx, request, _sources_for(request)))
     return ContextResult(
         request=request, block=build_block(candidates, render_options_for(request)), notices=tuple(request.notices)
     )
 
 
-def _refuse_doubted(tx: Tx, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Refuse doubted memories: a newer one among the candidates may have superseded them."""
-    doubted = Doubts(tx).among([candidate.id for candidate in candidates if not candidate.refused])
-    return [replace(candidate, refused=DOUBTED) if candidate.id in doubted else candidate for candidate in candidates]
+#: Reasons for refusing a newer memory that do not count if it takes the place of an older one.
+_TAKES_PLACE: Final = ("nothing relevant is known", "below the threshold", "over the budget", "beyond the limit")
+
+
+def _prefer_newer(
+    parts: StoreContext, tx: Tx, request: ContextRequest, candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """Put in the place of each memory the newer one that may have replaced it, found by the request or not."""
+    offered = list(candidates)
+    shown = [candidate.id for candidate in offered if not candidate.refused]
+    while newer_of := Doubts(tx).newer(shown):
+        shown = []
+        places = {candidate.id: n for n, candidate in enumerate(offered)}
+        unseen = parts.memories(tx).known([newer for newer in newer_of.values() if newer not in places])
+        for memory in unseen:
+            if may_be_shown(memory, request):
+                places[memory.id] = len(offered)
+                offered.append(_in_place(memory, request))
+        for older, newer in newer_of.items():
+            if newer not in places or offered[places[newer]].refused == "confidence too low":
+                continue
+            if offered[places[newer]].refused in _TAKES_PLACE:
+                value = offered[places[older]].value
+                offered[places[newer]] = replace(offered[places[newer]], refused="", value=value)
+                shown.append(newer)
+            offered[:] = [replace(one, refused=DOUBTED) if one.id == older else one for one in offered]
+    return offered
+
+
+def _in_place(memory: Memory, request: ContextRequest) -> Candidate:
+    section: Section = "rules" if memory.kind == "rule" else "facts" if request.occasion == "start" else "memories"
+    return candidate_of(memory, section, value=0.0, refused="below the threshold")
 
 
 def _sources_for(request: ContextRequest) -> SourceTable:

@@ -169,7 +169,8 @@ def worth_knowing(parts: StoreContext, tx: Tx, request: ContextRequest) -> Seque
     found = parts.memories(tx).worth_knowing(
         project=request.project, user=request.user, agent=request.agent, limit=2 * MAX_WORTH_KNOWING
     )
-    doubted = Doubts(tx).among([memory.id for memory in found])
+    ids = {memory.id for memory in found}
+    doubted = {older for older, newer in Doubts(tx).newer(ids).items() if newer in ids}
     certain = [memory for memory in found if memory.id not in doubted][:MAX_WORTH_KNOWING]
     return [
         *(_worth_knowing(memory, value=_FIRST - n * _STEP) for n, memory in enumerate(certain)),

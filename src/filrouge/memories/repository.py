@@ -1124,8 +1124,8 @@ class Doubts:
     """Doubts about which memories are still current.
 
     A doubt is a pair of memories where the newer may have replaced the older, but not with enough certainty to end the
-    older. Both stay live and searchable. When both would be added to a prompt automatically, only the newer is added,
-    unless the older was stated again since, or is pinned.
+    older. Both stay live and searchable. When the older would be injected automatically, the newer is injected in its
+    place, unless the older was stated again since, or is pinned.
     """
 
     def __init__(self, tx: Tx) -> None:
@@ -1135,9 +1135,9 @@ class Doubts:
         """Record that `newer` may have replaced `older`."""
         self._tx.run("doubts.add", {"older": older, "newer": newer})
 
-    def among(self, ids: Collection[str]) -> frozenset[str]:
-        """Return the memories among these that another of them may have replaced."""
-        return frozenset(row["id"] for row in self._tx.all("doubts.among", {"ids": json.dumps(list(ids))}))
+    def newer(self, ids: Collection[str]) -> dict[str, str]:
+        """Return, by id, for each memory in doubt among these the newest live one that may have replaced it."""
+        return {row["older"]: row["newer"] for row in self._tx.all("doubts.newer", {"ids": json.dumps(list(ids))})}
 
 
 class Notes:

@@ -26,6 +26,7 @@ from filrouge.core.scope import Scope
 from filrouge.memories.changes import bin_memory, pin, put_fact, remember
 from filrouge.memories.models import Span, Statement
 from filrouge.memories.repository import Doubts, Origin
+from filrouge.memories.service import switch
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.given import SHOP, ask, event, known, log, say
@@ -108,6 +109,39 @@ def test_what_is_perhaps_replaced_is_left_out_unless_it_is_pinned_or_the_newer_i
     pin(parts, older, pinned=False)
     bin_memory(parts, newer)
     assert "at 24" in start(parts)
+
+
+def remembered(parts: Parts, text: str) -> str:
+    """The id of a memory that says this."""
+    [action] = remember(parts, text, names=SHOP, scope="project", host="cli")
+    return action.memory_id
+
+
+def test_before_a_prompt_that_would_not_find_it_the_newer_takes_the_place_of_what_it_perhaps_replaced(
+    parts: Parts,
+) -> None:
+    older, question = remembered(parts, "The vents open at 24 degrees."), "At how many degrees do the vents open?"
+    assert "at 24" in ask(parts, question)
+    newest = ("The roof waits for 26 now.", "Wait for 27 with it.")
+    for text in newest:
+        newer = remembered(parts, text)
+        assert text not in ask(parts, question)
+        parts.writer.run(lambda tx, newer=newer: Doubts(tx).add(older, newer))
+    assert [line.partition("] ")[2] for line in parse(ask(parts, question))] == [newest[-1]]
+
+
+def test_a_rule_takes_the_place_unless_it_is_switched_off(parts: Parts) -> None:
+    older, rule = (
+        remembered(parts, "The vents open at 24 degrees."),
+        remembered(parts, "Never water the beans at noon."),
+    )
+    question = "At how many degrees do the vents open?"
+    parts.writer.run(lambda tx: Doubts(tx).add(older, rule))
+    given = ask(parts, question)
+    assert "at noon" in given.partition("## Rules")[2]
+    assert "at 24" not in given
+    switch(parts, rule, enabled=False)
+    assert "at 24" in ask(parts, question)
 
 
 def test_a_preview_is_the_same_and_leaves_no_trace(parts: Parts) -> None:

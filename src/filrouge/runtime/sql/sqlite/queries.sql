@@ -1043,12 +1043,13 @@ WHERE memory_id IN (SELECT value FROM json_each(:memories)) OR turn_id IN (SELEC
 
 -- name: doubts.add
 INSERT INTO doubts (older, newer) VALUES (:older, :newer) ON CONFLICT DO NOTHING
--- name: doubts.among
--- Pinned memories, and those mentioned again after the doubt arose, are not doubted.
-SELECT older.id FROM doubts JOIN memories AS older ON older.id = doubts.older
+-- name: doubts.newer
+-- Pinned memories, and those mentioned again after the doubt arose, are not doubted. The newest comes last.
+SELECT older.id AS older, newer.id AS newer FROM doubts JOIN memories AS older ON older.id = doubts.older
 JOIN memories AS newer ON newer.id = doubts.newer
-WHERE older.id IN (SELECT value FROM json_each(:ids)) AND newer.id IN (SELECT value FROM json_each(:ids))
+WHERE older.id IN (SELECT value FROM json_each(:ids)) AND newer.state = 'live'
   AND NOT older.pinned AND ifnull(older.last_mention, '') <= newer.valid_from
+ORDER BY newer.valid_from, newer.id
 -- name: doubts.erase
 DELETE FROM doubts WHERE older IN (SELECT value FROM json_each(:ids)) OR newer IN (SELECT value FROM json_each(:ids))
 
