@@ -236,12 +236,11 @@ def _prefer_newer(
 ) -> list[Candidate]:
     """Put in the place of each memory the newer one that may have replaced it, found by the request or not."""
     offered = list(candidates)
-    shown = [candidate.id for candidate in offered if not candidate.refused]
+    shown = [candidate.id for candidate in candidates if not candidate.refused]
     while newer_of := Doubts(tx).newer(shown):
-        shown = []
+        shown = list[str]()
         places = {candidate.id: n for n, candidate in enumerate(offered)}
-        unseen = parts.memories(tx).known([newer for newer in newer_of.values() if newer not in places])
-        for memory in unseen:
+        for memory in parts.memories(tx).known([newer for newer in newer_of.values() if newer not in places]):
             if may_be_shown(memory, request):
                 places[memory.id] = len(offered)
                 offered.append(_in_place(memory, request))
@@ -252,7 +251,9 @@ def _prefer_newer(
                 value = offered[places[older]].value
                 offered[places[newer]] = replace(offered[places[newer]], refused="", value=value)
                 shown.append(newer)
-            offered[:] = [replace(one, refused=DOUBTED) if one.id == older else one for one in offered]
+            for n, candidate in enumerate(offered):
+                if candidate.id == older:
+                    offered[n] = replace(candidate, refused=DOUBTED)
     return offered
 
 
