@@ -35,7 +35,7 @@ def _replayed(home: str, host: str = "") -> Generator[Replayed]:
         environment.setenv("FILROUGE_HOME", home)
         environment.delenv("FILROUGE_DISABLED", raising=False)
         process.ensure_running(home)
-        # Judged is what is found, and on a busy machine a prompt may go without the embedding for want of time.
+        # The tests judge what is found. On a busy machine the default wait may end before a prompt is embedded.
         client.ask("PATCH", "/api/memory/settings", {"hook_wait_ms": 8000})
         try:
             play_everything(host)

@@ -235,7 +235,7 @@ def _prefer_newer(
     parts: StoreContext, tx: Tx, request: ContextRequest, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
     """Put in the place of each memory the newer one that may have replaced it, found by the request or not."""
-    offered = list(candidates)
+    offered, doubted = list(candidates), set[str]()
     shown = [candidate.id for candidate in candidates if not candidate.refused]
     while newer_of := Doubts(tx).newer(shown):
         shown = list[str]()
@@ -251,10 +251,8 @@ def _prefer_newer(
                 value = offered[places[older]].value
                 offered[places[newer]] = replace(offered[places[newer]], refused="", value=value)
                 shown.append(newer)
-            for n, candidate in enumerate(offered):
-                if candidate.id == older:
-                    offered[n] = replace(candidate, refused=DOUBTED)
-    return offered
+            doubted.add(older)
+    return [replace(candidate, refused=DOUBTED) if candidate.id in doubted else candidate for candidate in offered]
 
 
 def _in_place(memory: Memory, request: ContextRequest) -> Candidate:

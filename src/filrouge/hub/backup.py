@@ -7,9 +7,9 @@ memory, every invited member and every device. The check changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, cast
 
+from msgspec import Struct
 from psycopg import IsolationLevel, sql
 
 from filrouge.core.errors import BadInput, StoreError
@@ -21,8 +21,7 @@ from filrouge.hub.schema import SERVING_ROLE, create_copy, schema_numbers
 _COPY: Final = "hub_expected"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TenantCheck:
+class TenantCheck(Struct, frozen=True, kw_only=True):
     """What is stored of a tenant.
 
     Attributes:
@@ -35,8 +34,7 @@ class TenantCheck:
     entries: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BackupCheck:
+class BackupCheck(Struct, frozen=True, kw_only=True):
     """What was found in a database.
 
     Attributes:

@@ -11,10 +11,10 @@ stored by the transactions that store and erase.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, LiteralString
 
+from msgspec import Struct
 from psycopg import sql
 
 from filrouge.core.clock import monotonic
@@ -31,8 +31,7 @@ _MAX_A_MINUTE: Final = 2**31 - 1
 _MAX_STORED: Final = 2**62
 
 
-@dataclass(kw_only=True, slots=True)
-class _Reservation:
+class _Reservation(Struct, kw_only=True):
     left: int
     ends: float
 

@@ -6,11 +6,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
 from filrouge.core.errors import BadInput
@@ -227,8 +227,7 @@ class NewToken(Value):
     secret: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """Who makes a request, as the token says."""
 
     tenant: str
@@ -239,8 +238,7 @@ class Identity:
     scopes: frozenset[str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Position:
+class Position(Struct, frozen=True, kw_only=True, order=True):
     """A place in the order of changes: transactions by id, and what one transaction wrote by number.
 
     Attributes:

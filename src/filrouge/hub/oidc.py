@@ -20,7 +20,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any, Final, cast
@@ -30,6 +29,7 @@ import psycopg
 from joserfc import jwk, jws
 from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError
 from joserfc.jwt import JWTClaimsRegistry
+from msgspec import Struct
 
 from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import BadConfig, BadInput, HubUnavailable, Unauthorized
@@ -60,8 +60,7 @@ _WAIT_SECONDS: Final = 1.0
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Person:
+class Person(Struct, frozen=True, kw_only=True):
     """Who a verified JWT names.
 
     Attributes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, LiteralString, cast
 
+from msgspec import Struct
 from psycopg import errors, sql
 from psycopg.rows import dict_row
 
@@ -33,8 +33,7 @@ _MIN_POSTGRESQL: Final = 150_000
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True, kw_only=True):
     """What `init` did.
 
     Attributes:

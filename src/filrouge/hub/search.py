@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import combinations
 from typing import Annotated, Any, Final, LiteralString
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pgvector import HalfVector
 from psycopg import sql
@@ -59,8 +59,7 @@ _TRUST_OF_COLLEAGUE: Final = 1
 _INDEXED_DIMENSIONS: Final = (384, 768, 1024, 1536, 3072)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchOptions:
+class SearchOptions(Struct, frozen=True, kw_only=True):
     """How much a search reads, and from where on it uses which index.
 
     Attributes:
@@ -99,8 +98,7 @@ class Question(Value):
     limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 10
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuestionVector:
+class QuestionVector(Struct, frozen=True, kw_only=True):
     """The vector of a question, and the space that it belongs to."""
 
     vector: Vector

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from msgspec import Struct
 from psycopg.rows import DictRow
 
 from filrouge.core.errors import Forbidden, Unauthorized
@@ -16,8 +16,7 @@ from filrouge.runtime.repository import hash_secret
 Connection = psycopg.Connection[DictRow]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """A transaction that sees the rows of one tenant.
 
     Attributes:

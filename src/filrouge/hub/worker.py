@@ -15,10 +15,10 @@ import logging
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 import psycopg
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 from pgvector import HalfVector
 from procrastinate import App, JobContext, PsycopgConnector, RetryStrategy
@@ -61,8 +61,7 @@ _LOST: Final = (ConnectorException, HubUnavailable, Busy, psycopg.OperationalErr
 _LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HubWorker:
+class HubWorker(Struct, frozen=True, kw_only=True):
     """What a worker does, job by job.
 
     Attributes:
@@ -71,7 +70,10 @@ class HubWorker:
 
     database: HubDatabase
     embedder: Embedder
-    process_secret: str = field(repr=False)
+    process_secret: str
+
+    def __repr__(self) -> str:
+        return f"HubWorker(database={self.database!r}, embedder={self.embedder!r})"  # never the secret
 
     def start(self) -> None:
         """Check the secret, and let pushes defer jobs from now on.

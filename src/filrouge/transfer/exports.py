@@ -402,7 +402,7 @@ def _validated_json(type_: Any) -> AfterValidator:
 
 
 def _valid_values(type_: Any) -> AfterValidator:
-    """The same for values of this type (`msgspec.Struct`)."""
+    """A validator for a JSON value of this `msgspec` type; it drops other fields and returns the stored form."""
 
     def validate(value: Any) -> Any:
         try:

@@ -131,11 +131,8 @@ def test_before_a_prompt_that_would_not_find_it_the_newer_takes_the_place_of_wha
 
 
 def test_a_rule_takes_the_place_unless_it_is_switched_off(parts: Parts) -> None:
-    older, rule = (
-        remembered(parts, "The vents open at 24 degrees."),
-        remembered(parts, "Never water the beans at noon."),
-    )
-    question = "At how many degrees do the vents open?"
+    older, question = remembered(parts, "The vents open at 24 degrees."), "At how many degrees do the vents open?"
+    rule = remembered(parts, "Never water the beans at noon.")
     parts.writer.run(lambda tx: Doubts(tx).add(older, rule))
     given = ask(parts, question)
     assert "at noon" in given.partition("## Rules")[2]

@@ -7,10 +7,10 @@ role. `member`, `revoke` and `status` ask a hub that runs, with the token of a m
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from filrouge.cli import output
 from filrouge.cli.output import Json, format_time
@@ -259,7 +259,7 @@ def backup_check(
         counts = ", ".join(f"{table} {number}" for table, number in one.rows.items())
         lines += [f"{one.name}: {counts}. {one.entries} entries of its journal verified."]
     lines += found.problems or ("Sound and complete. After a restore run `filrouge hub init --new-epoch`, then serve.",)
-    _answer({"sound": not found.problems, **asdict(found)}, "\n".join(lines), json=json)
+    _answer({"sound": not found.problems, **to_builtins(found)}, "\n".join(lines), json=json)
     if found.problems:
         raise typer.Exit(1)
 
