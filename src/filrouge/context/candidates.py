@@ -515,12 +515,12 @@ class _Neighbours:
 def candidate_of(
     memory: Memory, section: Section, *, value: float, scores: Mapping[str, Any] | None = None, refused: Refusal = ""
 ) -> Candidate:
-    """A memory as a candidate, dated by its last mention; a fact without text is shown as `key: value`."""
+    """A memory as a candidate, dated by its last mention."""
     return Candidate(
         id=memory.id,
         kind=memory.kind,
         section=section,
-        text=_shown_text(memory),
+        text=shown_text(memory),
         said=memory.last_mention or memory.created_at,
         source=memory.scope.channel,
         verified=memory.trust >= USER_TRUST,
@@ -873,7 +873,7 @@ class _PromptCandidates:
         return sorted(found, key=lambda memory: -self._probabilities[memory.id])
 
     def _memory_item(self, memory: Memory) -> PassageItem:
-        text = "\n".join([_shown_text(listed) for listed in (memory, *self._same_turn.get(memory.id, ()))])
+        text = "\n".join([shown_text(listed) for listed in (memory, *self._same_turn.get(memory.id, ()))])
         if len(text) > self._max_text:
             text = excerpt(
                 text,
@@ -937,7 +937,8 @@ def _said_in_session(turn: Turn) -> Candidate:
     )
 
 
-def _shown_text(memory: Memory) -> str:
+def shown_text(memory: Memory) -> str:
+    """The text of a memory; a fact without text is shown as `key: value`."""
     return memory.text or f"{memory.key}: {memory.value}"
 
 

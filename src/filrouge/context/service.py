@@ -28,9 +28,9 @@ from filrouge.context.block import (
     neutralise,
     shortened,
 )
-from filrouge.context.candidates import candidate_of, may_be_shown
+from filrouge.context.candidates import may_be_shown, shown_text
 from filrouge.context.log import Recalls
-from filrouge.context.models import Candidate, Section
+from filrouge.context.models import USER_TRUST, Candidate
 from filrouge.context.request import ContextRequest
 from filrouge.context.sources import ASKED_BACK, AT_START, BEFORE_PROMPT, SourceTable
 from filrouge.core.clock import Language, monotonic, new_id, relative_date, text_or_none, to_text
@@ -221,43 +221,48 @@ def _build_in_tx(
     if request.opening == "resume" and Recalls(tx).began(request.host, request.session, request.compacted):
         # The agent's context still has the block of the session's start.
         return ContextResult(request=request, block=Block())
-    candidates = _prefer_newer(parts, tx, request, collect_candidates(parts, tx, request, _sources_for(request)))
+    candidates = _with_newer(parts, tx, request, collect_candidates(parts, tx, request, _sources_for(request)))
     return ContextResult(
         request=request, block=build_block(candidates, render_options_for(request)), notices=tuple(request.notices)
     )
 
 
-#: Reasons for refusing a newer memory that do not count if it takes the place of an older one.
-_TAKES_PLACE: Final = ("nothing relevant is known", "below the threshold", "over the budget", "beyond the limit")
+#: Before the words of a newer memory on the line of an older one; true whether it replaced the older one or not.
+_LATER: Final[Mapping[Language, str]] = {"en": "later:", "fr": "plus tard :", "es": "más tarde:"}
 
 
-def _prefer_newer(
+def _with_newer(
     parts: StoreContext, tx: Tx, request: ContextRequest, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Put in the place of each memory the newer one that may have replaced it, found by the request or not."""
-    offered, doubted = list(candidates), set[str]()
-    shown = [candidate.id for candidate in candidates if not candidate.refused]
-    while newer_of := Doubts(tx).newer(shown):
-        shown = list[str]()
-        places = {candidate.id: n for n, candidate in enumerate(offered)}
-        for memory in parts.memories(tx).known([newer for newer in newer_of.values() if newer not in places]):
-            if may_be_shown(memory, request):
-                places[memory.id] = len(offered)
-                offered.append(_in_place(memory, request))
-        for older, newer in newer_of.items():
-            if newer not in places or offered[places[newer]].refused == "confidence too low":
-                continue
-            if offered[places[newer]].refused in _TAKES_PLACE:
-                value = offered[places[older]].value
-                offered[places[newer]] = replace(offered[places[newer]], refused="", value=value)
-                shown.append(newer)
-            doubted.add(older)
-    return [replace(candidate, refused=DOUBTED) if candidate.id in doubted else candidate for candidate in offered]
+    """Put behind each memory, on its line, the newer one that may have replaced it.
+
+    If the newer one has a line of its own, the older one is left out.
+    """
+    shown = {candidate.id for candidate in candidates if not candidate.refused}
+    newer_of = Doubts(tx).newer(shown)
+    unshown = parts.memories(tx).known([newer for newer in newer_of.values() if newer not in shown])
+    added = {memory.id: memory for memory in unshown if may_be_shown(memory, request)}
+
+    def adapted(candidate: Candidate) -> Candidate:
+        if candidate.id in added:
+            return replace(candidate, refused="shown on another memory's line")
+        newer = newer_of.get(candidate.id, "")
+        if newer in shown:
+            return replace(candidate, refused=DOUBTED)
+        return _followed_by(candidate, added[newer], request.language) if newer in added else candidate
+
+    return [adapted(candidate) for candidate in candidates]
 
 
-def _in_place(memory: Memory, request: ContextRequest) -> Candidate:
-    section: Section = "rules" if memory.kind == "rule" else "facts" if request.occasion == "start" else "memories"
-    return candidate_of(memory, section, value=0.0, refused="below the threshold")
+def _followed_by(older: Candidate, newer: Memory, language: Language) -> Candidate:
+    if shown_text(newer) in older.text:
+        return older
+    later = f" ({_LATER[language]} {shortened(shown_text(newer), MAX_ITEM // 2)})"
+    return replace(
+        older,
+        text=shortened(older.text, MAX_ITEM - len(later)) + later,
+        verified=older.verified and newer.trust >= USER_TRUST,
+    )
 
 
 def _sources_for(request: ContextRequest) -> SourceTable:

@@ -544,7 +544,8 @@ def _decide_and_apply(
         )
     if superseded is None:
         action = store.apply(decision, origin)
-        if old and probability >= replacing.DOUBT_THRESHOLD and action.name == "add" and turn.trust >= TRUST_PROMPT:
+        is_doubt = probability >= replacing.DOUBT_THRESHOLD and len(known) >= replacing.MIN_COMPARED_FOR_DOUBT
+        if old and is_doubt and action.name == "add" and turn.trust >= TRUST_PROMPT:
             Doubts(tx).add(old.id, action.memory_id)
         return action
     by, reason = superseded.by, superseded.decision.reason

@@ -1124,8 +1124,8 @@ class Doubts:
     """Doubts about which memories are still current.
 
     A doubt is a pair of memories where the newer may have replaced the older, but not with enough certainty to end the
-    older. Both stay live and searchable. When the older would be injected automatically, the newer is injected in its
-    place, unless the older was stated again since, or is pinned.
+    older. Both stay live and searchable. When the older would be injected automatically, the newer stands behind it, or
+    alone if it has its own line, unless the older was stated again since, or is pinned.
     """
 
     def __init__(self, tx: Tx) -> None:

@@ -46,7 +46,7 @@ REASONS: Final[Mapping[Omission, str]] = {
     "repeats a shown item": _("It says the same as something in the block."),
     "covered by its turn": _("The message that it comes from is in the block."),
     "covered by a memory": _("A memory that was learned from it is in the block."),
-    "shown on another memory's line": _("It is on the line of another memory from the same message."),
+    "shown on another memory's line": _("It is on the line of another memory."),
     "its state is already shown": _("The state of this thread is already in the block."),
     "its memory is no longer valid": _("What was learned from it is no longer true."),
     "repeats an outdated memory": _("It repeats something that is no longer true."),

