@@ -52,6 +52,7 @@ _COLUMNS: Final = (
     "messages/s (ratio)",
     "search ms p50 / p95 (ratio of p50)",
     "peak MB (ratio)",
+    "disk MB (ratio)",
     *_SHOWN,
     "n",
     "any@10, difference",
@@ -98,6 +99,7 @@ class Measured:
     texts: int = 0
     seconds: float = 0.0
     peak_mb: float = 0.0
+    disk_mb: float = 0.0
     refused: int = 0
 
     def add(self, result: Mapping[str, Any], texts: int) -> None:
@@ -105,6 +107,7 @@ class Measured:
         self.texts += texts
         self.seconds += result["seconds"]
         self.peak_mb = max(self.peak_mb, result["peak_mb"])
+        self.disk_mb += result["disk_mb"]
         self.refused += result["refused"]
 
     @property
@@ -255,12 +258,14 @@ def alone(data: Path, given: str, result: str) -> int:
 
         makers = {"minilm": lambda: OnnxMiniLM(job["model"])}
     rows: list[dict[str, Any]] = []
-    spent = 0.0
+    spent = disk = 0.0
+    tempfile.tempdir = job["scratch"]
     for row, each in recall.played(store, OWN[job["system"]], "hybrid", limit=rivals.RANKED, makers=makers):
         rows.append({**row, "ranked": row["ranked"][: rivals.RANKED]})
         spent = each * len(store.said)
+        disk = disk or sum(rivals.written_mb(str(home)) for home in Path(job["scratch"]).glob("filrouge-recall-*"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    told = {"rows": rows, "seconds": spent, "peak_mb": peak, "refused": 0}
+    told = {"rows": rows, "seconds": spent, "peak_mb": peak, "disk_mb": disk, "refused": 0}
     Path(result).write_text(json.dumps(told), encoding="utf-8")
     return 0
 
@@ -288,7 +293,7 @@ def table(found: Mapping[str, Measured], skipped: Mapping[str, str], data: Path,
         f"Ratios and differences are to `{MEASURE}`; ± is half an interval of 95 %.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
-        "|---|--:|--:|--:|---|---|---|---|--:|---|",
+        "|---|--:|--:|--:|--:|---|---|---|---|--:|---|",
     ]
     for name, one in found.items():
         figures = recall.figures("locomo", one.rows, data)
@@ -297,7 +302,8 @@ def table(found: Mapping[str, Measured], skipped: Mapping[str, str], data: Path,
         ms = f"{one.ms(0.5):.1f} / {one.ms(0.95):.1f}{ratio(one.ms(0.5), measure and measure.ms(0.5))}"
         peak = f"{one.peak_mb:.0f}{ratio(one.peak_mb, measure and measure.peak_mb)}"
         apart = "" if measure is None or one is measure else "{:+.3f} ± {:.3f}".format(*difference(one, measure, data))
-        out.append(f"| {title(name)} | {speed} | {ms} | {peak} | {cells} | {len(one.rows)} | {apart} |")
+        disk = f"{one.disk_mb:.0f}{ratio(one.disk_mb, measure and measure.disk_mb)}"
+        out.append(f"| {title(name)} | {speed} | {ms} | {peak} | {disk} | {cells} | {len(one.rows)} | {apart} |")
     out += ["", "Set up:", ""]
     out.append(
         "- filrouge: the product's own write and read path; `e5` is its default model. Its weights for turns were"
@@ -329,6 +335,7 @@ def as_json(found: Mapping[str, Measured], skipped: Mapping[str, str], data: Pat
             "search_ms_p50": round(one.ms(0.5), 2),
             "search_ms_p95": round(one.ms(0.95), 2),
             "peak_mb": round(one.peak_mb),
+            "disk_mb": round(one.disk_mb),
             "n": len(one.rows),
             "texts": one.texts,
             "texts_refused": one.refused,

@@ -74,9 +74,22 @@ def main() -> int:
         rows.append({"qid": qid, "ranked": [[id_, -place] for place, id_ in enumerate(ids)], "ms": ms})
     # Linux counts in KiB.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    result = {"rows": rows, "seconds": spent, "peak_mb": peak, "refused": refused}
+    result = {"rows": rows, "seconds": spent, "peak_mb": peak, "disk_mb": written_mb(home), "refused": refused}
     Path(result_path).write_text(json.dumps(result), encoding="utf-8")
     return 0
+
+
+def written_mb(home: str) -> float:
+    """MiB of the files under a home, without the models in its cache."""
+    return (
+        sum(
+            os.lstat(os.path.join(folder, name)).st_size
+            for folder, _, names in os.walk(home)
+            if not folder.startswith(os.path.join(home, ".cache"))
+            for name in names
+        )
+        / 2**20
+    )
 
 
 def prepare(home: str, model: str) -> None:
