@@ -246,7 +246,9 @@ def _with_newer(
     def adapted(candidate: Candidate) -> Candidate:
         if candidate.id in added:
             return replace(candidate, refused="shown on another memory's line")
-        newer = newer_of.get(candidate.id, "")
+        if candidate.id not in newer_of:
+            return candidate
+        newer = newer_of[candidate.id]
         if newer in shown:
             return replace(candidate, refused=DOUBTED)
         return _followed_by(candidate, added[newer], request.language) if newer in added else candidate
