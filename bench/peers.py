@@ -259,11 +259,13 @@ def alone(data: Path, given: str, result: str) -> int:
         makers = {"minilm": lambda: OnnxMiniLM(job["model"])}
     rows: list[dict[str, Any]] = []
     spent = disk = 0.0
-    tempfile.tempdir = job["scratch"]
+    tempfile.tempdir = job["scratch"]  # where `played` makes its home and, at the end, removes it
     for row, each in recall.played(store, OWN[job["system"]], "hybrid", limit=rivals.RANKED, makers=makers):
         rows.append({**row, "ranked": row["ranked"][: rivals.RANKED]})
         spent = each * len(store.said)
-        disk = disk or sum(rivals.written_mb(str(home)) for home in Path(job["scratch"]).glob("filrouge-recall-*"))
+        if not disk:
+            [home] = Path(job["scratch"]).glob("filrouge-recall-*")
+            disk = rivals.bytes_under(str(home)) / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     told = {"rows": rows, "seconds": spent, "peak_mb": peak, "disk_mb": disk, "refused": 0}
     Path(result).write_text(json.dumps(told), encoding="utf-8")

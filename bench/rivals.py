@@ -74,22 +74,15 @@ def main() -> int:
         rows.append({"qid": qid, "ranked": [[id_, -place] for place, id_ in enumerate(ids)], "ms": ms})
     # Linux counts in KiB.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    result = {"rows": rows, "seconds": spent, "peak_mb": peak, "disk_mb": written_mb(home), "refused": refused}
+    disk = bytes_under(home) / 2**20
+    result = {"rows": rows, "seconds": spent, "peak_mb": peak, "disk_mb": disk, "refused": refused}
     Path(result_path).write_text(json.dumps(result), encoding="utf-8")
     return 0
 
 
-def written_mb(home: str) -> float:
-    """MiB of the files under a home, without the models in its cache."""
-    return (
-        sum(
-            os.lstat(os.path.join(folder, name)).st_size
-            for folder, _, names in os.walk(home)
-            if not folder.startswith(os.path.join(home, ".cache"))
-            for name in names
-        )
-        / 2**20
-    )
+def bytes_under(path: str) -> int:
+    """The size of all files in a folder and below; linked folders, such as the model's, do not count."""
+    return sum(os.path.getsize(os.path.join(base, name)) for base, _, names in os.walk(path) for name in names)
 
 
 def prepare(home: str, model: str) -> None:

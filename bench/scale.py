@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from rivals import bytes_under
 from scale_plot import drawing
 from vectors import embed, questions, resample, texts
 
@@ -199,10 +200,6 @@ def tenths(vectors: Vectors, known: Vectors) -> dict[str, list[float]]:
             some = np.concatenate([best[name], scores[:, mask[first : first + 50_000]]], axis=1)
             best[name] = -np.partition(-some, 9, axis=1)[:, :10]
     return {name: [float(one.min()) for one in found] for name, found in best.items()}
-
-
-def bytes_under(path: str) -> int:
-    return sum(os.path.getsize(os.path.join(base, name)) for base, _, names in os.walk(path) for name in names)
 
 
 def gates(rows: Sequence[Mapping[str, Any]]) -> list[str]:

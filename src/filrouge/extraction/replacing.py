@@ -31,7 +31,7 @@ REPLACE_THRESHOLD: Final = 0.5
 #: Probability from which on the memory is in doubt (`memories.repository`); chosen by the effect on prompts
 #: (`bench/results/replacing.md`).
 DOUBT_THRESHOLD: Final = 0.1
-#: Minimum number of compared memories for a doubt: among fewer, the nearest is replaced once in ten times.
+#: Minimum number of compared memories for a doubt: among fewer, one of ten memories in doubt was replaced.
 MIN_COMPARED_FOR_DOUBT: Final = 10
 #: Maximum number of memories compared, nearest first.
 MAX_CANDIDATES: Final = 20
