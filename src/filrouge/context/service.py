@@ -7,6 +7,7 @@ current project and the user's own memories. A source that fails is left out wit
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -40,7 +41,6 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
 from filrouge.extraction.intents import asked_period
 from filrouge.extraction.vocabulary import detect_language
-from filrouge.memories.models import Memory
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.feed import Bus
@@ -49,6 +49,7 @@ from filrouge.runtime.journal import log_decision
 from filrouge.runtime.metrics import Metrics
 from filrouge.runtime.services import Parts, StoreContext
 from filrouge.search.models import START_PREVIEW, DeliveryOutcome, Recall
+from filrouge.search.ranking import topic_words
 
 _LOG = logging.getLogger(__name__)
 #: A dummy query. Embedding it loads the model, so that the first real query need not wait for that.
@@ -221,10 +222,64 @@ def _build_in_tx(
     if request.opening == "resume" and Recalls(tx).began(request.host, request.session, request.compacted):
         # The agent's context still has the block of the session's start.
         return ContextResult(request=request, block=Block())
-    candidates = _with_newer(parts, tx, request, collect_candidates(parts, tx, request, _sources_for(request)))
+    candidates = _without_repeats(collect_candidates(parts, tx, request, _sources_for(request)))
+    candidates = _with_newer(parts, tx, request, _attributed(tx, request, candidates))
     return ContextResult(
         request=request, block=build_block(candidates, render_options_for(request)), notices=tuple(request.notices)
     )
+
+
+#: What ends the label of a line on where the work stands, and the title of a thread.
+_LABEL_ENDS: Final[Mapping[str, str]] = {"synthesis": ": ", "threads": " — "}
+
+
+def _without_repeats(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out the lines on the work that say only what the memories beside them say."""
+    told = frozenset[str]().union(
+        *(
+            topic_words(candidate.text)
+            for candidate in candidates
+            if not candidate.refused and candidate.section not in (*_LABEL_ENDS, "questions")
+        )
+    )
+
+    def repeats(candidate: Candidate) -> bool:
+        own = topic_words(candidate.text.partition(_LABEL_ENDS[candidate.section])[2] or candidate.text)
+        return bool(own) and own <= told
+
+    return [
+        replace(candidate, refused="covered by a memory")
+        if candidate.section in _LABEL_ENDS and not candidate.refused and repeats(candidate)
+        else candidate
+        for candidate in candidates
+    ]
+
+
+#: Around the words of an agent that the user agreed to; without it they would pass for the user's own.
+_AGREED: Final[Mapping[Language, str]] = {
+    "en": "I agreed with the agent: “{}”",
+    "fr": "D'accord avec l'agent : « {} »",
+    "es": "De acuerdo con el agente: «{}»",
+}
+
+
+def _attributed(tx: Tx, request: ContextRequest, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Say of the memories in an agent's words that the user only agreed to them."""
+    agreed = _agreed(tx, [candidate.id for candidate in candidates if not candidate.refused and candidate.verified])
+    return [
+        replace(candidate, text=_agreed_words(candidate.text, request.language))
+        if candidate.id in agreed
+        else candidate
+        for candidate in candidates
+    ]
+
+
+def _agreed(tx: Tx, ids: Sequence[str]) -> set[str]:
+    return {row["memory_id"] for row in tx.all("evidence.of_agents", {"ids": json.dumps(ids)})}
+
+
+def _agreed_words(text: str, language: Language) -> str:
+    return _AGREED[language].format(shortened(text, MAX_ITEM - len(_AGREED[language])))
 
 
 #: Before the words of a newer memory on the line of an older one; true whether it replaced the older one or not.
@@ -242,6 +297,7 @@ def _with_newer(
     newer_of = Doubts(tx).newer(shown)
     unshown = parts.memories(tx).known([newer for newer in newer_of.values() if newer not in shown])
     added = {memory.id: memory for memory in unshown if may_be_shown(memory, request)}
+    agreed = _agreed(tx, [memory.id for memory in added.values() if memory.trust >= USER_TRUST])
 
     def adapted(candidate: Candidate) -> Candidate:
         if candidate.id in added:
@@ -251,20 +307,17 @@ def _with_newer(
         newer = newer_of[candidate.id]
         if newer in shown:
             return replace(candidate, refused=DOUBTED)
-        return _followed_by(candidate, added[newer], request.language) if newer in added else candidate
+        if newer not in added or shown_text(added[newer]) in candidate.text:
+            return candidate
+        words = shortened(shown_text(added[newer]), MAX_ITEM // 2)
+        later = f" ({_LATER[request.language]} {_agreed_words(words, request.language) if newer in agreed else words})"
+        return replace(
+            candidate,
+            text=shortened(candidate.text, MAX_ITEM - len(later)) + later,
+            verified=candidate.verified and added[newer].trust >= USER_TRUST,
+        )
 
     return [adapted(candidate) for candidate in candidates]
-
-
-def _followed_by(older: Candidate, newer: Memory, language: Language) -> Candidate:
-    if shown_text(newer) in older.text:
-        return older
-    later = f" ({_LATER[language]} {shortened(shown_text(newer), MAX_ITEM // 2)})"
-    return replace(
-        older,
-        text=shortened(older.text, MAX_ITEM - len(later)) + later,
-        verified=older.verified and newer.trust >= USER_TRUST,
-    )
 
 
 def _sources_for(request: ContextRequest) -> SourceTable:

@@ -636,8 +636,9 @@ def _select_distinct(best: Sequence[_Phrase], excluded_names: frozenset[str]) ->
     return taken
 
 
-# Open questions: questions of the user without an answer. A later sentence of the agent answers a question if it
-# shares one of its content words, or if the question has none. Counter-questions and "I don't know" are not answers.
+# Open questions: questions of the user without an answer. The reply to a prompt that orders no work answers all its
+# questions. Any other sentence of the agent answers a question if it shares one of its content words, or if the question
+# has none. Counter-questions and "I don't know" are not answers.
 
 # ruff: noqa: E501 (a pattern is read best on one line)
 
@@ -667,14 +668,20 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
     sentences = sentences_with_speaker(turns)
     found = [quote for quote in former if not _is_answered(quote.text, -1, sentences)]
     for index, spoken in enumerate(sentences):
-        if spoken.speaker == "user" and _is_question(spoken) and not _is_answered(spoken.text, index, sentences):
+        if (
+            spoken.speaker != "user"
+            or not _is_question(spoken)
+            or _is_answered_at_once(spoken.turn_index, turns, sentences)
+        ):
+            continue
+        if not _is_answered(spoken.text, index, sentences):
             span = Span(start=spoken.sentence.start, end=spoken.sentence.end)
             found.append(Quote(text=spoken.text, turn_id=spoken.turn.id, span=span))
     once = {distinctive_words(quote.text) or frozenset({quote.text}): quote for quote in found}
     return tuple(once.values())[-MAX_QUESTIONS:]
 
 
-def tells_something(spoken: SpokenSentence) -> bool:
+def _tells_something(spoken: SpokenSentence) -> bool:
     """Return whether this is a sentence of the agent that neither asks back nor says that it does not know."""
     return spoken.speaker == "agent" and not _ASKS.search(spoken.text) and not _UNKNOWING.search(spoken.sentence.plain)
 
@@ -682,18 +689,35 @@ def tells_something(spoken: SpokenSentence) -> bool:
 def _is_question(spoken: SpokenSentence) -> bool:
     """Return whether the sentence asks for an answer rather than for work."""
     plain = spoken.sentence.plain
-    if len(plain.split()) < _MIN_QUESTION_WORDS or _WORK.search(plain) or reading.is_imperative(plain):
+    if len(_TOPIC_WORD.findall(plain)) < _MIN_QUESTION_WORDS or _orders_work(plain):
         return False
     return (
         reading.QUESTION.search(plain) is not None and not reading.SMALLTALK.search(plain) and not _CHAT.search(plain)
     )
 
 
+def _orders_work(plain: str) -> bool:
+    return _WORK.search(plain) is not None or reading.is_imperative(plain)
+
+
+def _is_answered_at_once(turn_index: int, turns: Sequence[Turn], sentences: Sequence[SpokenSentence]) -> bool:
+    """Return whether a prompt that orders no work has a reply that tells something.
+
+    A reply without sentences, such as a command, does.
+    """
+    if any(spoken.turn_index == turn_index and _orders_work(spoken.sentence.plain) for spoken in sentences):
+        return False
+    speakers = ((index, speaker_of(turns[index])) for index in range(turn_index + 1, len(turns)))
+    index, speaker = next(((index, speaker) for index, speaker in speakers if speaker), (-1, None))
+    reply = [spoken for spoken in sentences if spoken.turn_index == index]
+    return speaker == "agent" and (not reply or any(_tells_something(spoken) for spoken in reply))
+
+
 def _is_answered(question: str, index: int, sentences: Sequence[SpokenSentence]) -> bool:
     """Return whether a reply after sentence number `index` answers the question; -1 = before all sentences."""
     question_words = distinctive_words(question)
     for spoken in sentences[index + 1 :]:
-        if tells_something(spoken) and (not question_words or question_words & frozenset(content(spoken.text))):
+        if _tells_something(spoken) and (not question_words or question_words & frozenset(content(spoken.text))):
             return True
     return False
 

@@ -28,7 +28,6 @@ from filrouge.extraction.summaries import (
     open_questions,
     reports_work,
     sentences_with_speaker,
-    tells_something,
 )
 from filrouge.extraction.vocabulary import content
 from filrouge.memories.models import Memory, Span, Statement
@@ -246,10 +245,9 @@ def find_open_questions(
         for point in former
         if point.trust > TRUST_AGENT
     ]
-    answered = _find_answered_turns(sentences)
-    unanswered = [quote for quote in open_questions(turns, former=former_questions) if quote.turn_id not in answered]
     user_questions = [
-        Point(text=clip(quote.text), turn_id=quote.turn_id, trust=trust[quote.turn_id]) for quote in unanswered
+        Point(text=clip(quote.text), turn_id=quote.turn_id, trust=trust[quote.turn_id])
+        for quote in open_questions(turns, former=former_questions)
     ]
     undecided = [point for point in user_questions if not any(_settles(decision, point) for decision in decisions)]
     reply = _last_reply(sentences)
@@ -262,19 +260,6 @@ def find_open_questions(
     if not reply and not has_user_sentence:
         agent_questions = [point for point in former if point.trust <= TRUST_AGENT]
     return tuple([*agent_questions[-2:][::-1], *undecided[::-1]][:MAX_QUESTIONS])
-
-
-def _find_answered_turns(sentences: Sequence[SpokenSentence]) -> set[str]:
-    """Return the user turns that only ask and got an informative reply; an answer need not repeat a word."""
-    found: set[str] = set()
-    for turn in {sentence.turn.id: sentence.turn for sentence in sentences if sentence.speaker == "user"}.values():
-        turn_sentences = [sentence for sentence in sentences if sentence.turn is turn]
-        later = [sentence for sentence in sentences if sentence.turn_index > turn_sentences[-1].turn_index]
-        reply = [sentence for sentence in later if sentence.speaker == "agent" and sentence.turn is later[0].turn]
-        only_asks = all(reading.QUESTION.search(sentence.sentence.plain) for sentence in turn_sentences)
-        if only_asks and any(tells_something(sentence) and len(sentence.text.split()) > 1 for sentence in reply):
-            found.add(turn.id)
-    return found
 
 
 def _settles(decision: Point, question: Point) -> bool:

@@ -77,8 +77,15 @@ def test_a_session_starts_with_rules_then_what_is_known_under_its_headings(parts
     put_fact(parts, "user_name", "Ana Beltran", names=(), scope="user")
     remember(parts, "We decided to keep SQLite for the storage.", names=SHOP, scope="project", host="cli")
     headings = [line for line in start(parts).split("\n") if line.startswith("## ")]
-    assert headings == ["## Rules", "## Known facts", "## Other threads", "## Decisions in force"]
+    assert headings == ["## Rules", "## Known facts", "## Decisions in force"]
     assert "user_name: Ana Beltran" in start(parts)
+
+
+def test_a_thread_that_says_only_what_the_memories_say_has_no_line_of_its_own(parts: Parts) -> None:
+    say(parts, "From now on, always use uv and never pip in this repository.")
+    assert "## Other threads" not in start(parts)
+    say(parts, "Which tests of the invoice export fail on Windows, and since when?")
+    assert "invoice export" in start(parts)
 
 
 def test_core_facts_are_twenty_and_five_hundred_characters_at_the_most_and_nothing_of_them_is_said_twice(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from filrouge.capture.service import store_events
+from filrouge.context.service import build_and_log_text
 from filrouge.extraction.reader import find_agreed
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
@@ -83,6 +84,23 @@ def test_a_yes_makes_a_memory_that_cites_the_agents_message(parts: Parts) -> Non
     [evidence] = memory.evidence
     [cited] = parts.readers.here(lambda tx: parts.turns(tx).get([evidence.turn_id]))
     assert (cited.role, cited.text) == ("assistant", CACHE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "proposed", "line"),
+    [
+        ("Where should the cache of the ferry office live?", CACHE, f"I agreed with the agent: “{CACHE}”"),
+        (
+            "Où garder les factures du bureau des ferries, à ton avis ?",
+            "Je propose de garder les factures dans Postgres et les PDF dans S3.",
+            "D'accord avec l'agent : « Je propose de garder les factures dans Postgres et les PDF dans S3. »",
+        ),
+    ],
+)
+def test_a_later_session_reads_whose_words_they_are(parts: Parts, asked: str, proposed: str, line: str) -> None:
+    talk(parts, asked, proposed, "ok, vas-y" if "Où" in asked else "yes do that")
+    start = event("session_start", source="startup", session="later")
+    assert line in build_and_log_text(parts, start, live(parts)[0].scope.project or "")
 
 
 def test_a_yes_to_nobody_and_in_another_session_makes_none(parts: Parts) -> None:

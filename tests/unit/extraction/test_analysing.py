@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -157,6 +158,27 @@ def test_an_answer_closes_a_question_even_in_later_turns() -> None:
     assert open_questions(unsure, former=[open_one]) == (open_one,)
     told = conversation(("assistant", "Production runs Redis 7.2."), first=2)
     assert open_questions(told, former=[open_one]) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply"),
+    [
+        ("how do I list only the five largest tables in psql again", "SELECT relname FROM pg_class LIMIT 5;"),
+        ("¿Y qué hacemos con la mesa vieja? Por la puerta no entra.", "Puedes venderla o pedir la recogida gratuita."),
+        ("Pourquoi le serveur est aussi gros ? ça va pas non.", "It was set to LARGE in March and never put back."),
+    ],
+)
+def test_a_reply_that_tells_something_answers_whatever_its_words(asked: str, reply: str) -> None:
+    assert len(open_questions(conversation(("user", asked)))) == 1
+    assert open_questions(conversation(("user", asked), ("assistant", reply))) == ()
+    [still] = open_questions(conversation(("user", asked), ("assistant", "I don't know yet.")))
+    assert still.text == open_questions(conversation(("user", asked)))[0].text
+
+
+def test_a_reply_to_an_order_need_not_answer_the_question_beside_it() -> None:
+    asked = "Fix the login page. Which Redis version does production run?"
+    fixed = conversation(("user", asked), ("assistant", "The login page is fixed."))
+    assert [one.text for one in open_questions(fixed)] == ["Which Redis version does production run?"]
 
 
 def test_an_order_that_looks_like_a_question_is_none() -> None:

@@ -970,6 +970,10 @@ ON CONFLICT DO NOTHING RETURNING turn_id, start, stop
 -- name: evidence.of
 SELECT memory_id, turn_id, start, stop FROM evidence
 WHERE memory_id IN (SELECT value FROM json_each(:ids)) ORDER BY memory_id, turn_id, start
+-- name: evidence.of_agents
+-- Those of some memories whose words all come from an agent.
+SELECT memory_id FROM json_each(:ids) CROSS JOIN evidence ON memory_id = value JOIN turns ON turns.id = turn_id
+GROUP BY memory_id HAVING min(role = 'assistant')
 -- name: evidence.citing
 -- All evidence of every memory that cites one of these turns.
 SELECT memory_id, turn_id FROM evidence
