@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from filrouge.capture.service import store_events
 from filrouge.context.block import build_block, parse
 from filrouge.context.models import Candidate
 from filrouge.context.request import ContextRequest
@@ -84,7 +85,9 @@ def test_a_session_starts_with_rules_then_what_is_known_under_its_headings(parts
 def test_a_thread_that_says_only_what_the_memories_say_has_no_line_of_its_own(parts: Parts) -> None:
     say(parts, "From now on, always use uv and never pip in this repository.")
     assert "## Other threads" not in start(parts)
-    say(parts, "Which tests of the invoice export fail on Windows, and since when?")
+    question = "Which tests of the invoice export fail on Windows, and since when?"
+    store_events(parts, [event(text=question, session="another")]).result(60)
+    idle(parts)
     assert "invoice export" in start(parts)
 
 
