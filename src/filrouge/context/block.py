@@ -78,8 +78,14 @@ _COLON: Final = r"(?::|&(?:colon|#0{0,9}58|#x0{0,9}3a);)"
 _LINK: Final = re.compile(
     rf"\](?=\(\s{{0,20}}<?\s{{0,20}}(?:[a-z][a-z0-9+.-]{{1,20}}{_COLON}|{_SLASH}{{2}}))", re.IGNORECASE
 )
-#: A possible speaker name at the start of a line, or where a line began before lines were joined with ` / `.
-_SPEAKER: Final = re.compile(r"(^|(?<= / ))(\W{0,20})([^\s:：]{2,90}(?:\s\w[^\s:：]{0,40}){0,2})\s*[:：﹕︓]")
+#: What a model may read as a colon; the last one is the sign `::=`.
+_COLONS: Final = ":：﹕︓⩴"
+#: A possible speaker name at the start of a line, or where a line began before lines were joined with ` / `. Behind the
+#: space after it there may be signs that are hardly seen, such as a combining mark.
+_SPEAKER: Final = re.compile(
+    rf"(^|(?<= / ))(\W{{0,20}})([^\s{_COLONS}]{{2,90}}(?:\s\w[^\s{_COLONS}]{{0,40}}){{0,2}})"
+    rf"(?:\s+(?:[^\w\s{_COLONS}][^\w{_COLONS}]{{0,90}})?)?[{_COLONS}]"
+)
 #: A possible speaker name in brackets, without a colon.
 _BRACKETED_LABEL: Final = re.compile(r"(?:^|(?<= / ))[\[［【]([^\[\]［］【】:：]{2,90})[\]］】]")
 #: Conversation roles in the languages of hosts and users.
