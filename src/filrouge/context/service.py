@@ -41,6 +41,7 @@ from filrouge.core.scope import LOCAL_USER
 from filrouge.core.settings import Settings
 from filrouge.extraction.intents import asked_period
 from filrouge.extraction.vocabulary import detect_language
+from filrouge.memories.models import Memory
 from filrouge.memories.repository import DOUBTED, Doubts
 from filrouge.providers.usage_repository import LlmUsage
 from filrouge.runtime.feed import Bus
@@ -222,7 +223,9 @@ def _build_in_tx(
     if request.opening == "resume" and Recalls(tx).began(request.host, request.session, request.compacted):
         # The agent's context still has the block of the session's start.
         return ContextResult(request=request, block=Block())
-    candidates = _without_repeats(collect_candidates(parts, tx, request, _sources_for(request)))
+    candidates = collect_candidates(parts, tx, request, _sources_for(request))
+    if request.occasion == "start":
+        candidates = _without_repeats(candidates)
     candidates = _with_newer(parts, tx, request, _attributed(tx, request, candidates))
     return ContextResult(
         request=request, block=build_block(candidates, render_options_for(request)), notices=tuple(request.notices)
@@ -275,6 +278,8 @@ def _attributed(tx: Tx, request: ContextRequest, candidates: Sequence[Candidate]
 
 
 def _agreed(tx: Tx, ids: Sequence[str]) -> set[str]:
+    if not ids:
+        return set()
     return {row["memory_id"] for row in tx.all("evidence.of_agents", {"ids": json.dumps(ids)})}
 
 
@@ -307,17 +312,23 @@ def _with_newer(
         newer = newer_of[candidate.id]
         if newer in shown:
             return replace(candidate, refused=DOUBTED)
-        if newer not in added or shown_text(added[newer]) in candidate.text:
+        if newer not in added:
             return candidate
-        words = shortened(shown_text(added[newer]), MAX_ITEM // 2)
-        later = f" ({_LATER[request.language]} {_agreed_words(words, request.language) if newer in agreed else words})"
-        return replace(
-            candidate,
-            text=shortened(candidate.text, MAX_ITEM - len(later)) + later,
-            verified=candidate.verified and added[newer].trust >= USER_TRUST,
-        )
+        return _followed_by(candidate, added[newer], request.language, is_agreed=newer in agreed)
 
     return [adapted(candidate) for candidate in candidates]
+
+
+def _followed_by(older: Candidate, newer: Memory, language: Language, *, is_agreed: bool) -> Candidate:
+    if shown_text(newer) in older.text:
+        return older
+    words = shortened(shown_text(newer), MAX_ITEM // 2)
+    later = f" ({_LATER[language]} {_agreed_words(words, language) if is_agreed else words})"
+    return replace(
+        older,
+        text=shortened(older.text, MAX_ITEM - len(later)) + later,
+        verified=older.verified and newer.trust >= USER_TRUST,
+    )
 
 
 def _sources_for(request: ContextRequest) -> SourceTable:

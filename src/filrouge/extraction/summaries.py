@@ -668,13 +668,10 @@ def open_questions(turns: Sequence[Turn], *, former: Sequence[Quote] = ()) -> tu
     sentences = sentences_with_speaker(turns)
     found = [quote for quote in former if not _is_answered(quote.text, -1, sentences)]
     for index, spoken in enumerate(sentences):
-        if (
-            spoken.speaker != "user"
-            or not _is_question(spoken)
-            or _is_answered_at_once(spoken.turn_index, turns, sentences)
-        ):
+        if spoken.speaker != "user" or not _is_question(spoken):
             continue
-        if not _is_answered(spoken.text, index, sentences):
+        is_answered_at_once = _is_answered_at_once(spoken.turn_index, turns, sentences)
+        if not is_answered_at_once and not _is_answered(spoken.text, index, sentences):
             span = Span(start=spoken.sentence.start, end=spoken.sentence.end)
             found.append(Quote(text=spoken.text, turn_id=spoken.turn.id, span=span))
     once = {distinctive_words(quote.text) or frozenset({quote.text}): quote for quote in found}
@@ -701,7 +698,7 @@ def _orders_work(plain: str) -> bool:
 
 
 def _is_answered_at_once(turn_index: int, turns: Sequence[Turn], sentences: Sequence[SpokenSentence]) -> bool:
-    """Return whether a prompt that orders no work has a reply that tells something.
+    """Return whether a prompt that orders no work has a reply that tells something in more than a word.
 
     A reply without sentences, such as a command, does.
     """
@@ -710,7 +707,8 @@ def _is_answered_at_once(turn_index: int, turns: Sequence[Turn], sentences: Sequ
     speakers = ((index, speaker_of(turns[index])) for index in range(turn_index + 1, len(turns)))
     index, speaker = next(((index, speaker) for index, speaker in speakers if speaker), (-1, None))
     reply = [spoken for spoken in sentences if spoken.turn_index == index]
-    return speaker == "agent" and (not reply or any(_tells_something(spoken) for spoken in reply))
+    tells = any(_tells_something(spoken) and len(spoken.text.split()) > 1 for spoken in reply)
+    return speaker == "agent" and (tells or not reply)
 
 
 def _is_answered(question: str, index: int, sentences: Sequence[SpokenSentence]) -> bool:

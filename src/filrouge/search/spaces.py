@@ -364,7 +364,7 @@ def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
     space = parts.embedders.named(name).space
     is_incomplete = parts.readers.here(lambda tx: _lacks(tx, space.id))
 
-    def write(tx: Tx) -> None:
+    def write(tx: Tx) -> dict[str, Any]:
         now, spaces = parts.clock.now(), Spaces(tx)
         current, building = spaces.current(), spaces.building()
         if model and parts.effective(tx).origins["embedding_model"] not in _FIXED_ORIGINS:
@@ -379,10 +379,11 @@ def reindex(parts: Parts, model: str | None = None) -> dict[str, Any]:
         if is_incomplete or not is_current:
             Jobs(tx).enqueue(REINDEX, {}, dedupe=REINDEX, at=now)
             Jobs(tx).make_due(REINDEX, now)
+        return describe(parts, tx)  # what was begun here, however soon it is done
 
-    parts.writer.run(write)
+    status = parts.writer.run(write)
     parts.work_waiting.set()
-    return parts.readers.here(lambda tx: describe(parts, tx))
+    return status
 
 
 def resume(parts: Parts) -> None:

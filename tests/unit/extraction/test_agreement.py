@@ -87,18 +87,26 @@ def test_a_yes_makes_a_memory_that_cites_the_agents_message(parts: Parts) -> Non
 
 
 @pytest.mark.parametrize(
-    ("asked", "proposed", "line"),
+    ("asked", "proposed", "yes", "line"),
     [
-        ("Where should the cache of the ferry office live?", CACHE, f"I agreed with the agent: “{CACHE}”"),
+        (
+            "Where should the cache of the ferry office live?",
+            CACHE,
+            "yes do that",
+            f"I agreed with the agent: “{CACHE}”",
+        ),
         (
             "Où garder les factures du bureau des ferries, à ton avis ?",
             "Je propose de garder les factures dans Postgres et les PDF dans S3.",
+            "ok, vas-y",
             "D'accord avec l'agent : « Je propose de garder les factures dans Postgres et les PDF dans S3. »",
         ),
     ],
 )
-def test_a_later_session_reads_whose_words_they_are(parts: Parts, asked: str, proposed: str, line: str) -> None:
-    talk(parts, asked, proposed, "ok, vas-y" if "Où" in asked else "yes do that")
+def test_a_later_session_reads_whose_words_they_are(
+    parts: Parts, asked: str, proposed: str, yes: str, line: str
+) -> None:
+    talk(parts, asked, proposed, yes)
     start = event("session_start", source="startup", session="later")
     assert line in build_and_log_text(parts, start, live(parts)[0].scope.project or "")
 
