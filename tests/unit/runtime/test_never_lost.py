@@ -13,6 +13,8 @@ from tests.unit.memories.deciding import World
 
 #: Each example is a database that so many lists of decisions come upon, one after the other.
 LISTS, EXAMPLES = 20, 500 if is_proof() else 40
+#: Samples that are drawn at the most until everything was reached.
+SAMPLES = 5
 _NUMBERS = st.integers(0, 2**48 - 1)
 _LISTS = st.lists(
     st.tuples(st.lists(_NUMBERS, min_size=1, max_size=4), _NUMBERS, st.lists(_NUMBERS, max_size=4)),
@@ -38,8 +40,6 @@ def test_lists_of_decisions_lose_no_memory_and_leave_one_live_version() -> None:
         world.hold_at_last()
         done.update(world.done)
 
-    law()
-    assert done["lists"] >= LISTS * EXAMPLES
     verbs = {
         "_merge",
         "_contest",
@@ -56,4 +56,13 @@ def test_lists_of_decisions_lose_no_memory_and_leave_one_live_version() -> None:
     }
     reached = {"add", "update", "delete", "noop", "conflict", *verbs}
     fewest = EXAMPLES // 5 if is_proof() else 2  # a sample holds few of what needs a certain memory
-    assert {name for name in reached if done[name] < fewest} == set()
+
+    def seldom() -> set[str]:
+        return {name for name in reached if done[name] < fewest}
+
+    law()
+    assert done["lists"] >= LISTS * EXAMPLES
+    for _ in range(SAMPLES - 1):  # one sample may miss what is rare; the law holds in each
+        if seldom():
+            law()
+    assert seldom() == set()
