@@ -23,56 +23,38 @@ needed at all, in a home of six memories as in one of six hundred.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.activation_ranges import MARGIN
-from bench.fit_statements import read_units
+from bench.float_network import Adam, FloatNetwork, Tree, jax, jnp, layer, same_rate
+from bench.judge_reader import patterns_of, read_prompt
 from bench.talk_format import Project, label_of, read, statements_by
 
 from filrouge.core.protocols import PartEmbedder
+from filrouge.extraction import reader
 from filrouge.extraction.heuristics import statements_of
-from filrouge.extraction.sentences import Unit, units
-from filrouge.extraction.statement_model import pattern_of, predict
-from filrouge.memories.models import Statement
+from filrouge.extraction.statement_model import predict
 from filrouge.providers.e5 import (
     CONTEXT_TOKENS,
     NEED_CHANGES_FILE,
-    POSITION_TABLE,
     SHARED_LAYERS,
-    WORD_TABLE,
     OnnxE5,
-    Tokenizer,
-    Weights,
-    build,
-    decode_blocks,
-    load_tokenizer,
-    model_path,
-    weights_path,
 )
 from filrouge.search.repository import CONTEXT_CHARACTERS
-
-jax: Any = import_module("jax")
-jnp: Any = import_module("jax.numpy")
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
 TARGET: Final = ROOT.parent / "src" / "filrouge" / "providers" / NEED_CHANGES_FILE
 #: The rank of the changes.
 RANK: Final = 12
-MATRICES: Final = ("q", "k", "v", "ao", "fi", "fo")
 RATE, EPOCHS, BATCH = 5e-4, 3, 32
 #: A step takes so many prompts of each of two projects, among so many candidates of each.
 PROMPTS, CANDIDATES = 24, 48
@@ -89,7 +71,6 @@ LOOKS_STATED: Final = 0.1
 LONGEST: Final = 96
 #: The kinds of prompts that need something.
 NEEDY: Final = ("question", "task")
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,21 +96,15 @@ def unlabelled(project: Project, model: PartEmbedder) -> Iterator[tuple[int, str
     """Sentences of the user that nobody labelled and that look like statements: of each its session, the words before
     it, and its own."""
     said, answered = statements_by(project, "user"), answered_by(project)
-    rows, read_in = list[tuple[int, str, Unit, Statement | None]](), list[str]()
     for session in project["sessions"]:
         for number, turn in enumerate(session["turns"], 1):
-            found = statements_of(turn["user"])
-            for unit in units(turn["user"]):
-                if label_of(unit, turn["user"], said.get((session["id"], number), [])) is None:
-                    before = turn["user"][: unit.start] or answered[session["id"], number]
-                    rows.append((session["id"], before, unit, pattern_of(unit, found)))
-                    read_in.append(turn["user"])
-    given = [unit for _, _, unit, _ in rows]
-    vectors = read_units(list(zip(read_in, given, strict=True)), model)
-    judged, _ = predict(given, [pattern for *_, pattern in rows], vectors)
-    for (session, before, unit, _), one in zip(rows, judged, strict=True):
-        if one.states >= LOOKS_STATED:
-            yield session, before[-CONTEXT_CHARACTERS:], unit.text
+            text, place = turn["user"], (session["id"], number)
+            one = reader.split_prompt(text, statements_of(text), answered[place])
+            vectors = read_prompt(one, model)
+            judged, _ = predict(one.units, patterns_of(one), vectors.units if vectors else None)
+            for unit, prediction in zip(one.units, judged, strict=True):
+                if label_of(unit, text, said.get(place, [])) is None and prediction.states >= LOOKS_STATED:
+                    yield session["id"], (text[: unit.start] or answered[place])[-CONTEXT_CHARACTERS:], unit.text
 
 
 def answered_by(project: Project) -> dict[tuple[int, int], str]:
@@ -211,21 +186,11 @@ class Halfway:
         return self.states[rows, :width].astype(np.float32), self.real[rows, :width], self.own[rows, :width]
 
 
-class Encoder:
-    """The network in 32-bit floats: the layers that stay as plain numbers, those that change as a function."""
+class Encoder(FloatNetwork):
+    """The network, reading prompts and statements."""
 
     def __init__(self) -> None:
-        self.path = model_path()
-        build(self.path)
-        self.weights = Weights(weights_path())
-        self.sizes = self.weights.sizes
-        self.tokenizer: Tokenizer = load_tokenizer(self.path)
-        self._words = np.load(Path(self.path) / WORD_TABLE, mmap_mode="r")
-        self._positions = np.load(Path(self.path) / POSITION_TABLE)
-        self.below = [self._layer(number) for number in range(SHARED_LAYERS)]
-        self.above = [self._layer(number) for number in range(SHARED_LAYERS, self.sizes.layers)]
-        self._norm = {part: self.weights.floats(f"emb.ln.{part}") for part in "wb"}
-        self._run_below = jax.jit(self._states)
+        super().__init__(SHARED_LAYERS)
         self._run_above = jax.jit(vectors_of, static_argnums=3)
 
     def vectors(self, changes: Any, texts: Halfway) -> np.ndarray:
@@ -238,22 +203,6 @@ class Encoder:
             for at in range(0, len(texts.states), 64)
         ]
         return np.concatenate(found)
-
-    def _layer(self, number: int) -> Tree:
-        name, found = f"l{number}", Tree()
-        for one in MATRICES:
-            rows = self.sizes.inner if one == "fi" else self.sizes.hidden
-            found[one] = jnp.asarray(self.weights.matrix(f"{name}.{one}.w", rows))
-            found[f"{one}.b"] = jnp.asarray(self.weights.floats(f"{name}.{one}.b"))
-        for one in ("aln", "oln"):
-            found |= {f"{one}.{part}": jnp.asarray(self.weights.floats(f"{name}.{one}.{part}")) for part in "wb"}
-        return found
-
-    def _states(self, words: Any, mask: Any) -> Any:
-        state = normalised(words, self._norm["w"], self._norm["b"], self.sizes.epsilon)
-        for one in self.below:
-            state, _ = layer(one, {}, state, mask, self.sizes)
-        return state
 
     def prompts(self, asked: Sequence[Asked]) -> Halfway:
         """Prompts as they are before the layers that change."""
@@ -282,57 +231,14 @@ class Encoder:
         for start in range(0, len(ids), BATCH):
             some = order[start : start + BATCH]
             width = padded(max(len(ids[at]) for at in some))
-            words = np.zeros((len(some), width, self.sizes.hidden), np.float32)
-            for row, at in enumerate(some):
-                real[at, : len(ids[at])] = 1.0
-                words[row, : len(ids[at])] = decode_blocks(self._words[np.array(ids[at])])
-            words += self._positions[:width]
-            states[some, :width] = np.asarray(self._run_below(words, real[some, :width]))[:, :longest]
+            found, real[some, :width] = self.read([ids[at] for at in some], width)
+            states[some, :width] = found
         return states, real
 
 
 def padded(length: int) -> int:
     """Few widths, so that few programs are compiled."""
     return min(LONGEST, -(-length // 16) * 16)
-
-
-def normalised(state: Any, scale: Any, shift: Any, epsilon: float) -> Any:
-    centred = state - state.mean(axis=-1, keepdims=True)
-    return centred / jnp.sqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon) * scale + shift
-
-
-def layer(own: Tree, change: Tree, state: Any, mask: Any, sizes: Any) -> tuple[Any, tuple[Any, Any, Any]]:
-    """The state after a layer, and the three that are stored in steps: before attention, found, before GELU."""
-
-    def product(name: str, given: Any) -> Any:
-        out = given @ own[name].T + own[f"{name}.b"]
-        return out + (given @ change[f"{name}.in"].T) @ change[f"{name}.out"].T if change else out
-
-    batch, tokens, hidden = state.shape
-    queries, keys, values = (
-        product(one, state).reshape(batch, tokens, sizes.heads, -1).transpose(0, 2, 1, 3) for one in "qkv"
-    )
-    scores = queries @ keys.transpose(0, 1, 3, 2) / np.sqrt(hidden // sizes.heads)
-    shares = jax.nn.softmax(jnp.where(mask[:, None, None, :] > 0, scores, -1e9), axis=-1)
-    found = (shares @ values).transpose(0, 2, 1, 3).reshape(batch, tokens, hidden)
-    middle = normalised(state + product("ao", found), own["aln.w"], own["aln.b"], sizes.epsilon)
-    wide = jax.nn.gelu(product("fi", middle), approximate=False)
-    after = normalised(middle + product("fo", wide), own["oln.w"], own["oln.b"], sizes.epsilon)
-    return after, (state, found, middle)
-
-
-def fresh(sizes: Any, middle: np.ndarray) -> Tree:
-    """Changes that change nothing yet, and "nothing" in the middle of everything."""
-    choose, found = np.random.default_rng(20261125), list[Tree]()
-    for _ in range(SHARED_LAYERS, sizes.layers):
-        change = Tree()
-        for one in MATRICES:
-            rows = sizes.inner if one == "fi" else sizes.hidden
-            columns = sizes.inner if one == "fo" else sizes.hidden
-            change[f"{one}.in"] = (choose.standard_normal((RANK, columns)) / np.sqrt(columns)).astype(np.float32)
-            change[f"{one}.out"] = np.zeros((rows, RANK), np.float32)
-        found.append(change)
-    return {"changes": found, "nothing": middle}
 
 
 def vectors_of(changes: Any, layers: list[Tree], texts: tuple[Any, Any, Any], sizes: Any) -> Any:
@@ -441,43 +347,22 @@ def step_of(read: Read, pair: tuple[Part, Part], choose: np.random.Generator) ->
 
 
 def trained(encoder: Encoder, read: Read, report: Any) -> Tree:
-    """What is learned in `EPOCHS` passes; Adam with a rate that rises for a tenth of the way and then falls to 0."""
+    """What is learned in `EPOCHS` passes."""
     sizes = encoder.sizes
-    learned = fresh(sizes, encoder.vectors(None, read.statements[False]).mean(axis=0))
+    middle = encoder.vectors(None, read.statements[False]).mean(axis=0)
+    learned: Tree = {"changes": encoder.no_changes(RANK), "nothing": middle}
     slope = jax.jit(jax.value_and_grad(loss_of), static_argnums=2)
-    mean = jax.tree_util.tree_map(np.zeros_like, learned)
-    square = jax.tree_util.tree_map(np.zeros_like, learned)
-    choose, step = np.random.default_rng(1), 0
-    steps = EPOCHS * len(pairs_of_projects(read.given, choose))
+    choose = np.random.default_rng(1)
+    adam = Adam(learned, same_rate(learned, RATE), EPOCHS * len(pairs_of_projects(read.given, choose)))
     for epoch in range(EPOCHS):
         began, losses = time.monotonic(), list[float]()
         for pair in pairs_of_projects(read.given, choose):
             loss, gradient = slope(learned, encoder.above, sizes, step_of(read, pair, choose))
-            step += 1
-            rate = RATE * min(1.0, step / (0.1 * steps)) * max(0.0, 1.0 - step / steps)
-            mean = jax.tree_util.tree_map(slid, mean, gradient)
-            square = jax.tree_util.tree_map(slid_square, square, gradient)
-            held = rate / (1 - 0.9**step), 1 - 0.999**step
-            learned = jax.tree_util.tree_map(partial(stepped, held), learned, mean, square)
+            learned = adam.step(learned, gradient)
             losses.append(float(loss))
         print(f"pass {epoch + 1}: loss {np.mean(losses):.3f}, {time.monotonic() - began:.0f} s", flush=True)
         report(learned)
     return learned
-
-
-def slid(mean: Any, slope: Any) -> Any:
-    """The mean of slopes, a tenth of it the newest."""
-    return 0.9 * mean + 0.1 * slope
-
-
-def slid_square(square: Any, slope: Any) -> Any:
-    """The mean of squared slopes, a thousandth of it the newest."""
-    return 0.999 * square + 0.001 * slope * slope
-
-
-def stepped(held: tuple[float, float], now: Any, mean: Any, square: Any) -> Any:
-    """Weights after a step of Adam."""
-    return now - held[0] * mean / (jnp.sqrt(square / held[1]) + 1e-8)
 
 
 def measured(encoder: Encoder, learned: Tree, read: Read) -> str:
@@ -509,33 +394,11 @@ def measured(encoder: Encoder, learned: Tree, read: Read) -> str:
     return "\n".join(lines)
 
 
-def ranges_of(encoder: Encoder, changes: Any, read: Read) -> dict[str, np.ndarray]:
-    """The sizes that steps must reach in the changed layers; `bench/activation_ranges.py` has those of the others."""
-    count, hidden = len(encoder.above), encoder.sizes.hidden
-    found = {"attention": np.zeros((count, hidden)), "inner": np.zeros((count, hidden)), "found": np.zeros(count)}
-    run = jax.jit(layer, static_argnums=4)
+def batches_of(read: Read) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The states of all texts before the layers that change, and which tokens are real."""
     for texts in (read.prompts, *read.statements.values()):
         for start in range(0, len(texts.states), BATCH):
-            state, mask, _ = texts.some(range(start, min(start + BATCH, len(texts.states))))
-            for at, (own, change) in enumerate(zip(encoder.above, changes, strict=True)):
-                state, seen = run(own, change, state, mask, encoder.sizes)
-                before, attended, middle = (np.abs(np.asarray(one)) * mask[:, :, None] for one in seen)
-                found["attention"][at] = np.maximum(found["attention"][at], before.max(axis=(0, 1)))
-                found["inner"][at] = np.maximum(found["inner"][at], middle.max(axis=(0, 1)))
-                found["found"][at] = max(found["found"][at], attended.max())
-    return {name: (one * MARGIN).astype(np.float16) for name, one in found.items()}
-
-
-def written(learned: Tree, ranges: Mapping[str, np.ndarray], path: Path) -> None:
-    """One file: of each changed matrix the two factors, in half precision, "nothing", and the ranges."""
-    table = {
-        f"l{SHARED_LAYERS + at}.{name}": np.asarray(value).astype(np.float16)
-        for at, change in enumerate(learned["changes"])
-        for name, value in sorted(change.items())
-    }
-    nothing = np.asarray(learned["nothing"] / np.linalg.norm(learned["nothing"])).astype(np.float16)
-    every: Tree = table | {"nothing": nothing} | {f"ranges.{name}": value for name, value in ranges.items()}
-    np.savez(path, **every)
+            yield texts.some(range(start, min(start + BATCH, len(texts.states))))[:2]
 
 
 def main() -> int:
@@ -555,7 +418,9 @@ def main() -> int:
     if given.held_out:
         print(f"held out\n{measured(encoder, learned, read_by(encoder, questions(given.held_out)))}")
     if not given.dry_run:
-        written(learned, ranges_of(encoder, learned["changes"], train), given.out)
+        stored = encoder.stored(learned["changes"], encoder.ranges(learned["changes"], batches_of(train)))
+        nothing = np.asarray(learned["nothing"] / np.linalg.norm(learned["nothing"])).astype(np.float16)
+        np.savez(given.out, **stored, nothing=nothing)
     return 0
 
 

@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.fit_statements import TALK, read_units
+from bench.fit_statements import TALK
+from bench.judge_reader import patterns_of, read_prompt
 from bench.logistic import by_newton
 from bench.talk_format import Project
 from bench.talk_format import read as project_of
 
 from filrouge.core.protocols import Embedder, PartEmbedder, PromptEmbedder, Vectors
-from filrouge.extraction import reading
+from filrouge.extraction import reader, reading
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.reader import KINDS
 from filrouge.extraction.reading import read_clause
@@ -45,7 +46,7 @@ from filrouge.extraction.replacing import (
     rarities,
 )
 from filrouge.extraction.sentences import Unit, units
-from filrouge.extraction.statement_model import pattern_of, predict
+from filrouge.extraction.statement_model import predict
 from filrouge.providers.e5 import OnnxE5
 from filrouge.providers.embedders import CachingEmbedder
 from filrouge.search.repository import CONTEXT_CHARACTERS
@@ -108,8 +109,8 @@ def person(project: Project, changes: Sequence[Mapping[str, Any]], model: Embedd
         start = text.find(one["quote"])
         unit = _unit(text, start, start + len(one["quote"])) if by == "user" else None
         words = unit.text if unit else one["quote"]
-        said = _said(words, _kind(text, unit, model) if unit else KINDS[one["kind"]])
         earlier = turns[one["turn"] - 2].get("assistant", "") if one["turn"] > 1 and by == "user" else ""
+        said = _said(words, _kind(text, earlier, unit, model) if unit else KINDS[one["kind"]])
         before = text[:start] if text[:start].strip() else earlier
         found.append((one, said, (at, one["turn"], start), before[-CONTEXT_CHARACTERS:]))
     found.sort(key=lambda one: one[2])
@@ -127,7 +128,7 @@ def person(project: Project, changes: Sequence[Mapping[str, Any]], model: Embedd
 def _dropped(told: Sequence[Told], changes: Sequence[Mapping[str, Any]], after: int, model: Embedder) -> list[Told]:
     of_user = {one.id: one.of_user for one in told}
     texts = [change["text"] for change in changes]
-    said = [_said(text, _kind(text, _unit(text, 0, len(text)), model)) for text in texts]
+    said = [_said(text, _kind(text, "", _unit(text, 0, len(text)), model)) for text in texts]
     vectors = _vectors(model, [("", one.text) for one in said])
     return [
         Told(
@@ -163,12 +164,13 @@ def _unit(text: str, start: int, end: int) -> Unit | None:
     return max(mine, key=lambda unit: unit.shared(start, end)) if mine else None
 
 
-def _kind(text: str, unit: Unit | None, model: Embedder) -> str:
-    if unit is None:
-        return KINDS["fact"]
+def _kind(text: str, answered: str, unit: Unit | None, model: Embedder) -> str:
+    """The kind that the statement model reads in a unit of a text."""
     assert isinstance(model, PartEmbedder)
-    vectors = read_units([(text, unit)], model)
-    return KINDS[predict([unit], [pattern_of(unit, statements_of(text))], vectors)[0][0].kind]
+    prompt = reader.split_prompt(text, statements_of(text), answered)
+    vectors = read_prompt(prompt, model)
+    judged, _ = predict(prompt.units, patterns_of(prompt), vectors.units if vectors else None)
+    return next((KINDS[one.kind] for one, own in zip(judged, prompt.units, strict=True) if own == unit), KINDS["fact"])
 
 
 def compared(one: Person, others: Sequence[Told]) -> Iterator[Compared]:

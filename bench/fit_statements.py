@@ -1,64 +1,54 @@
-"""Fit the statement model on labelled talk, and report what it finds on projects that it has not seen.
+"""Fit what the words of a prompt state on labelled talk, and report what they find on projects not seen before.
 
     python bench/fit_statements.py                       # writes src/filrouge/extraction/statements.npz
     python bench/fit_statements.py --dry-run             # only the report
     python bench/fit_statements.py --held-out DIR        # reports on other projects too
 
-`bench/data/talk/train`, the short prompts for training and, with less weight, the chats are fitted on. The thresholds
-are the lowest at which, on `bench/data/talk/validation`, the share `PRECISION` of the units taken are labelled.
-Labels miss about a quarter of what a second reader would take (README of the data), so true precision is higher. The
-same data and machine give the same weights, bit for bit (`bench/logistic.py`).
+Fitted on `bench/data/talk/train`, the short prompts for training and, with less weight, the chats. The threshold is the
+lowest at which, on `bench/data/talk/validation`, the share `PRECISION` of the units taken are labelled. It is for words
+alone; `bench/fit_reader.py` adds the network that reads prompts, and has to be run after this. Labels miss about a
+quarter of what a second reader would take (README of the data), so true precision is higher. The same data and machine
+give the same weights, bit for bit (`bench/logistic.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from msgspec import structs
-
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import numpy as np
+from msgspec import structs
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.logistic import average_precision, fitted, stored, threshold_at
 from bench.talk_format import Project, label_of, read, statements_by
 
-from filrouge.core.protocols import PartEmbedder
 from filrouge.extraction.heuristics import statements_of
-from filrouge.extraction.reader import words_between
 from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import (
     LABELS,
     QUESTIONS,
-    STATES,
     Numbers,
     Regression,
-    dense,
+    features_of,
     hash_words,
     odds_of,
     pattern_of,
-    scaled,
 )
 from filrouge.memories.models import Statement
-from filrouge.providers.e5 import DIMENSION, OnnxE5
 
 ROOT: Final = Path(__file__).parent
 TALK: Final = ROOT / "data" / "talk"
 TARGET: Final = ROOT.parent / "src" / "filrouge" / "extraction" / "statements.npz"
-#: Of the units that are taken on validation, the share that is labelled. Words alone find less, and would find too
-#: little at the share that vectors reach.
-PRECISION: Final = {"with vectors": 0.77, "words alone": 0.75}
+#: Of the units that are taken on validation, the share that is labelled. At a higher one, words would find too little.
+PRECISION: Final = 0.75
 EPOCHS: Final = 220
-#: Prompts that are read together.
-TOGETHER: Final = 64
 #: Weight decay of dense and of hashed weights.
 DECAY: Final = (3e-4, 2e-4)
 #: What a unit of a chat counts beside one of work with an agent: whether it states, which kind, whose scope. In full,
@@ -112,31 +102,6 @@ def _of_project(project: Project) -> Iterator[Row]:
                 yield _row(turn["user"], unit, pattern_of(unit, found), project["language"], label)
 
 
-def read_units(given: Sequence[tuple[str, Unit]], model: PartEmbedder) -> Numbers:
-    """The vectors of units within their prompts; each prompt is read once, and whole (the product reads windows)."""
-    units_of: dict[str, list[int]] = {}
-    for at, (prompt, _) in enumerate(given):
-        units_of.setdefault(prompt, []).append(at)
-    prompts = list(units_of)
-    every = np.zeros((len(given), STATES * DIMENSION), np.float32)
-    for begin in range(0, len(prompts), TOGETHER):
-        together = prompts[begin : begin + TOGETHER]
-        words = [
-            [words_between(prompt, given[at][1].start, given[at][1].end) for at in units_of[prompt]]
-            for prompt in together
-        ]
-        found = model.passages_with_parts(together, words)
-        assert found is not None
-        for prompt, vectors in zip(together, found[1], strict=True):
-            every[units_of[prompt]] = vectors
-    return every
-
-
-def embedded(given: Sequence[Row], model: PartEmbedder) -> Numbers:
-    """The vectors of the units of rows."""
-    return read_units([(one.prompt, one.unit) for one in given], model)
-
-
 def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
     """The answer to each question (rows, columns), and whether it counts: kind and scope only of what is stated."""
     wanted = np.zeros((len(given), len(QUESTIONS)), np.float32)
@@ -152,15 +117,15 @@ def answers(given: Sequence[Row]) -> tuple[Numbers, Numbers]:
     return wanted, counts / np.maximum(counts.sum(axis=0), 1.0)
 
 
-def fit(given: Sequence[Row], vectors: Numbers | None) -> Regression:
+def fit(given: Sequence[Row]) -> Regression:
     """The weights for these rows; the threshold is still to be chosen."""
-    features = dense([one.unit for one in given], [one.pattern for one in given], vectors)
+    features = features_of([one.unit for one in given], [one.pattern for one in given])
     return fitted(features, [hash_words(one.unit) for one in given], *answers(given), DECAY, EPOCHS)
 
 
-def odds_for(given: Sequence[Row], vectors: Numbers | None, made: Regression) -> Numbers:
+def odds_for(given: Sequence[Row], made: Regression) -> Numbers:
     """A row a unit, a column a question."""
-    return odds_of([one.unit for one in given], [one.pattern for one in given], vectors, made)
+    return odds_of([one.unit for one in given], [one.pattern for one in given], made)
 
 
 def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> Iterator[str]:
@@ -194,26 +159,16 @@ def main() -> None:
     other = rows(given.held_out) if given.held_out else []
     sets = {"validation": validation, "chats": chats, "short": short, "held out": other}
     right = np.array([bool(one.kind) for one in validation])
-    print("| weights, projects | units | stated | average precision | precision | recall | kind | scope |")
+    print("| projects | units | stated | average precision | precision | recall | kind | scope |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
-    model = OnnxE5()
-    read = embedded(train, model)
-    usual = read.mean(axis=0)
-    vectors = {"train": scaled(read, usual)} | {
-        name: scaled(embedded(projects, model), usual) for name, projects in sets.items() if projects
-    }
-    written: dict[str, Any] = {"usual_vector": usual.astype(np.float16)}
-    for name in ("with vectors", "words alone"):
-        seen = vectors if name == "with vectors" else dict.fromkeys(vectors)
-        made = fit(train, seen["train"])
-        odds = {where: odds_for(sets[where], seen[where], made) for where in sets if where in seen}
-        threshold = threshold_at(right, odds["validation"][:, 0], PRECISION[name])
-        for where, found in odds.items():
-            print("\n".join(report(f"{name}, {where}", sets[where], found, threshold)), flush=True)
-        written |= stored(structs.replace(made, threshold=threshold), f"{name.replace(' ', '_')}_")
-        print(f"{name}: threshold {threshold:.3f}")
+    made = fit(train)
+    odds = {where: odds_for(rows_of, made) for where, rows_of in sets.items() if rows_of}
+    threshold = threshold_at(right, odds["validation"][:, 0], PRECISION)
+    for where, found in odds.items():
+        print("\n".join(report(where, sets[where], found, threshold)), flush=True)
+    print(f"threshold {threshold:.3f}")
     if not given.dry_run:
-        np.savez_compressed(TARGET, **written)
+        np.savez_compressed(TARGET, **stored(structs.replace(made, threshold=threshold)))
         print(f"{TARGET.name}: {TARGET.stat().st_size / 1e3:.0f} kB")
 
 

@@ -20,6 +20,7 @@ from filrouge.providers.models import (
     CompletionRequest,
     EmbeddingSpace,
     Nearest,
+    PassageParts,
     Prompt,
 )
 from filrouge.search.models import IndexPosition, Selection, WordCounts, WordRow
@@ -164,23 +165,17 @@ class PromptEmbedder(Protocol):
 
 @runtime_checkable
 class PartEmbedder(Protocol):
-    """Optional addition to `Embedder`: also gives vectors of parts of a text, as the model reads them within the text.
+    """Optional addition to `Embedder`: has a network that was taught to read prompts sentence by sentence.
 
     Check for it with `isinstance`.
     """
 
-    def passages_with_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
-    ) -> tuple[Vectors, list[Vectors]] | None:
-        """Embed texts, and parts of each, in one run; None if the model cannot.
-
-        Args:
-            texts: as for `passages`.
-            parts: of each text, ranges of its words as `str.split` numbers them.
+    def part_vectors(self, passages: Sequence[PassageParts]) -> list[Vectors] | None:
+        """Return for each passage the vectors of its parts; None if the embedder has no such network.
 
         Returns:
-            The vectors of `passages`, and for each text the vectors of its parts, one row per part. These come from an
-            inner layer: mean, first and last state of the part's tokens. They are comparable only with each other.
+            One row per part, those before first: the mean, the first and the last state of the part's tokens within
+            both texts. They are comparable only with each other.
         """
         ...
 

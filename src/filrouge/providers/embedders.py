@@ -24,7 +24,7 @@ from filrouge.core import installation
 from filrouge.core import lazy_re as re
 from filrouge.core.errors import BadConfig, EmbedderUnavailable
 from filrouge.core.protocols import Embedder, PartEmbedder, PromptEmbedder, Vector, Vectors
-from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage
+from filrouge.providers.models import EmbeddingSpace, EmbeddingUsage, PassageParts
 
 # Options of an embedder factory: model, address, vector length, and the callback for costs. A factory that uses options
 # has a parameter named `options`; otherwise it is called without arguments. The environment is passed as a value, and
@@ -298,18 +298,9 @@ class CachingEmbedder:
             vectors |= new_vectors
         return np.stack([vectors[key] for key in keys]) if keys else self._embedder.passages([])
 
-    def passages_with_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
-    ) -> tuple[Vectors, list[Vectors]] | None:
-        """Return the vectors of texts, which are cached for `passages`, and of their parts, which are not cached."""
-        if self._for_parts is None:
-            return None
-        _, generation = self._look_up([])
-        found = self._for_parts.passages_with_parts(texts, parts)
-        if found is not None:
-            keys = [_digest("passage", text) for text in texts]
-            self._store(dict(zip(keys, found[0], strict=True)), generation)
-        return found
+    def part_vectors(self, passages: Sequence[PassageParts]) -> list[Vectors] | None:
+        """Return the vectors of parts of passages; they are not cached, because a prompt is read once."""
+        return self._for_parts.part_vectors(passages) if self._for_parts else None
 
     def forget_all(self) -> None:
         """Clear the cache, and discard vectors that are being computed now; part of erasing a memory."""

@@ -117,6 +117,24 @@ class EmbeddingUsage(Struct, frozen=True, kw_only=True):
         )
 
 
+class PassageParts(Struct, frozen=True, kw_only=True):
+    """A text behind the one that it answers or continues, and the parts of both whose vectors are wanted.
+
+    Parts are ranges of words, as `str.split` numbers them.
+
+    Attributes:
+        before: the end of the text before; may be empty.
+        text: the text.
+        parts_before: parts of `before`.
+        parts: parts of `text`.
+    """
+
+    before: str
+    text: str
+    parts_before: tuple[range, ...]
+    parts: tuple[range, ...]
+
+
 class Nearest(Struct, frozen=True, kw_only=True):
     """One result of a vector index: an owner and its cosine, the best over the owner's windows."""
 

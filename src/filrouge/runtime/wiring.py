@@ -246,18 +246,14 @@ def analyse(parts: Parts, payloads: Sequence[Payload]) -> list[JobResult]:
         if payload["turn"] not in found_ids:
             raise NotFound(f"Turn {payload['turn']} is gone.")
     pending_vectors: understanding.PendingVectors = {}
-    stated, agreed = understanding.read_turns(parts, turns), understanding.read_agreements(parts, turns)
-    return [_analyse_turn(parts, *pair, pending_vectors) for pair in zip(stated, agreed, strict=True)]
+    return [_analyse_turn(parts, reading, pending_vectors) for reading in understanding.read_turns(parts, turns)]
 
 
 def _analyse_turn(
-    parts: Parts,
-    stated: understanding.Reading,
-    agreed: understanding.Reading | None,
-    pending_vectors: understanding.PendingVectors,
+    parts: Parts, stated: understanding.Reading, pending_vectors: understanding.PendingVectors
 ) -> JobResult:
     turn, applied = stated.turn, list[tuple[Action, Vectors | None]]()
-    readings = [stated] if agreed is None else [agreed, stated]
+    readings = [stated.agreed, stated] if stated.agreed else [stated]
 
     def write(tx: Tx) -> None:
         applied[:] = [

@@ -22,7 +22,7 @@ from msgspec.structs import force_setattr, replace
 from filrouge.core.clock import monotonic
 from filrouge.core.errors import EmbedderUnavailable, FilrougeError
 from filrouge.core.protocols import Embedder, PartEmbedder, PromptEmbedder, Tx, Vector, VectorIndex, Vectors
-from filrouge.providers.models import Calibration, EmbeddingSpace
+from filrouge.providers.models import Calibration, EmbeddingSpace, PassageParts
 from filrouge.search.repository import OwnerKind, StoredVectors
 
 _LOG = logging.getLogger(__name__)
@@ -131,25 +131,18 @@ class VectorSearch(Struct, frozen=True, kw_only=True):
             _LOG.warning("embedder unavailable; %d texts are queued for embedding", len(texts))
             return None
 
-    def parts(self, texts: Sequence[str], parts: Sequence[Sequence[range]]) -> list[Vectors] | None:
-        """Return the vectors of parts of texts, read within the texts; None if the embedder cannot, or is unavailable.
+    def parts(self, passages: Sequence[PassageParts]) -> list[Vectors] | None:
+        """Return the vectors of parts of passages; None if the embedder has none, or is unavailable.
 
         See `PartEmbedder`.
         """
         if not isinstance(self.embedder, PartEmbedder):
             return None
-        found, begin = list[Vectors](), 0
-        for batch in _batches(texts):
-            try:
-                made = self.embedder.passages_with_parts(batch, parts[begin : begin + len(batch)])
-            except EmbedderUnavailable:
-                _LOG.warning("embedder unavailable; %d texts are read without vectors", len(texts))
-                return None
-            if made is None:
-                return None
-            found += made[1]
-            begin += len(batch)
-        return found
+        try:
+            return self.embedder.part_vectors(passages)
+        except EmbedderUnavailable:
+            _LOG.warning("embedder unavailable; %d texts are read without vectors", len(passages))
+            return None
 
     def fill(self, tx: Tx, stopping: Flag) -> None:
         """Load the indexes from the stored rows; if `stopping` is set meanwhile, stop without setting `ready`."""

@@ -9,7 +9,10 @@ import pytest
 
 from filrouge.capture.service import store_events
 from filrouge.context.service import build_and_log_text
-from filrouge.extraction.reader import find_agreed
+from filrouge.core.protocols import PartEmbedder
+from filrouge.extraction import reader
+from filrouge.memories.models import Statement
+from filrouge.providers.e5 import OnnxE5
 from filrouge.runtime.services import Parts
 from filrouge.testing import idle, running
 from tests.support.given import event
@@ -17,6 +20,20 @@ from tests.support.mind import live
 
 CACHE = "I'd put the cache in Redis with a TTL of five minutes."
 QUEUE = "Two ways: a cron job every night, or a queue with a worker. I'd take the queue, because retries come for free."
+
+
+@pytest.fixture(scope="module", params=["the network", "words alone"])
+def embedder(request: pytest.FixtureRequest) -> PartEmbedder | None:
+    return OnnxE5() if request.param == "the network" else None
+
+
+def agreed(message: str, prompt: str, embedder: PartEmbedder | None) -> tuple[Statement, ...]:
+    """What the prompt agrees to, read with the bundled embedder, or by words alone."""
+    split = reader.split_prompt(prompt, (), message)
+    vectors = None
+    if embedder is not None:
+        vectors = reader.vectors_of(split, embedder.part_vectors(reader.passages(split, [prompt])) or [])
+    return reader.find_agreed(split, vectors)
 
 
 @pytest.mark.parametrize(
@@ -28,8 +45,10 @@ QUEUE = "Two ways: a cron job every night, or a queue with a worker. I'd take th
         ("Pondría un límite de 50 peticiones por segundo por clave.", "dale", "50 peticiones"),
     ],
 )
-def test_what_the_user_says_yes_to_is_a_decision_in_the_agents_words(message: str, prompt: str, words: str) -> None:
-    [found] = find_agreed(message, prompt)
+def test_what_the_user_says_yes_to_is_a_decision_in_the_agents_words(
+    embedder: PartEmbedder | None, message: str, prompt: str, words: str
+) -> None:
+    [found] = agreed(message, prompt, embedder)
     assert words in found.text
     assert (found.kind, found.scope) == ("decision", "project")
     assert found.text in message[found.span.start : found.span.end]
@@ -47,18 +66,22 @@ def test_what_the_user_says_yes_to_is_a_decision_in_the_agents_words(message: st
         ("", "yes"),
     ],
 )
-def test_a_no_and_a_thank_you_and_an_answer_to_an_offer_state_nothing(message: str, prompt: str) -> None:
-    assert find_agreed(message, prompt) == ()
+def test_a_no_and_a_thank_you_and_an_answer_to_an_offer_state_nothing(
+    embedder: PartEmbedder | None, message: str, prompt: str
+) -> None:
+    assert agreed(message, prompt, embedder) == ()
 
 
-def test_the_end_of_a_long_message_is_read_with_its_place_in_it() -> None:
+def test_the_end_of_a_long_message_is_read_with_its_place_in_it(embedder: PartEmbedder | None) -> None:
     message = "The build ran and here is what it said about each of its files. " * 200 + CACHE
-    [found] = find_agreed(message, "yes do that")
+    [found] = agreed(message, "yes do that", embedder)
     assert message[found.span.start : found.span.end] == CACHE
 
 
-def test_a_value_that_was_masked_is_not_agreed_to() -> None:
-    assert find_agreed("I'd set the admin password to [redacted:password] in the compose file.", "yes do that") == ()
+def test_a_value_that_was_masked_is_not_agreed_to(embedder: PartEmbedder | None) -> None:
+    masked = "I'd set the admin password to [redacted:password] in the compose file."
+    assert agreed(masked, "yes do that", embedder) == ()
+    assert agreed(masked.replace("[redacted:password]", "the one of staging"), "yes do that", embedder)
 
 
 # ------------------------------------------------------------------------------------------------ through a session

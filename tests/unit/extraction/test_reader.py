@@ -11,7 +11,6 @@ from filrouge.core.protocols import PartEmbedder
 from filrouge.extraction import reader
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.sentences import units
-from filrouge.extraction.statement_model import Numbers
 from filrouge.memories.models import Statement
 from filrouge.providers.e5 import OnnxE5
 from filrouge.providers.embedders import windows
@@ -22,14 +21,15 @@ def embedder() -> PartEmbedder:
     return OnnxE5()
 
 
-def vectors_of(prompts: list[reader.Prompt], embedder: PartEmbedder) -> list[Numbers | None]:
-    """The vectors of each prompt's units; all windows are read together."""
-    read_windows = [reader.windows_with_units(prompt, windows(prompt.text)) for prompt in prompts]
-    texts = [text for prompt_windows in read_windows for text, _ in prompt_windows]
-    made = embedder.passages_with_parts(texts, [parts for one in read_windows for _, parts in one])
-    assert made is not None
-    of_windows = iter(made[1])
-    return [np.concatenate([next(of_windows) for _ in one]) if one else None for one in read_windows]
+def vectors_of(prompts: list[reader.Prompt], embedder: PartEmbedder) -> list[reader.PromptVectors | None]:
+    """The vectors of each prompt's parts; all passages are read together."""
+    passages = [reader.passages(prompt, windows(prompt.text)) for prompt in prompts]
+    found = embedder.part_vectors([passage for one in passages for passage in one])
+    assert found is not None
+    remaining = iter(found)
+    return [
+        reader.vectors_of(prompt, [next(remaining) for _ in one]) for prompt, one in zip(prompts, passages, strict=True)
+    ]
 
 
 def read(text: str, embedder: PartEmbedder | None) -> tuple[Statement, ...]:
@@ -108,19 +108,27 @@ def test_the_same_prompt_is_read_alike_in_any_company(embedder: PartEmbedder) ->
     assert together == [read(text, embedder) for text in texts]
 
 
-@given(st.text(alphabet="ab.?!,;:-\n\t é`>", max_size=400) | st.lists(st.text(max_size=80), max_size=60).map("\n".join))
-def test_the_words_of_every_unit_are_found_in_its_window(text: str) -> None:
-    prompt = reader.split_prompt(text, ())
-    found = [
-        " ".join(window.split()[words.start : words.stop])
-        for window, parts in reader.windows_with_units(prompt, windows(prompt.text))
-        for words in parts
-    ]
+TEXTS = st.text(alphabet="ab.?!,;:-\n\t é`>", max_size=400) | st.lists(st.text(max_size=80), max_size=60).map("\n".join)
+
+
+def words_of(text: str, part: range) -> str:
+    return " ".join(text.split()[part.start : part.stop])
+
+
+@given(TEXTS, TEXTS)
+def test_the_words_of_every_part_are_found_in_its_passage(text: str, answered: str) -> None:
+    prompt = reader.split_prompt(text, (), answered)
+    passages = reader.passages(prompt, windows(prompt.text))
+    found = [words_of(passage.text, part) for passage in passages for part in passage.parts]
     if found:  # none where a word is longer than a window
         assert len(found) == len(prompt.units)
         for words, unit in zip(found, prompt.units, strict=True):
             assert words
             assert " ".join(unit.text.split()) in words or unit.text.startswith(words)
+    proposed = [words_of(passage.before, part) for passage in passages for part in passage.parts_before]
+    last = prompt.proposals[len(prompt.proposals) - len(proposed) :]
+    for words, proposal in zip(proposed, last, strict=True):
+        assert " ".join(proposal.sentence.text.split()) in words
 
 
 def test_words_are_counted_from_the_one_that_a_place_is_in() -> None:
@@ -130,10 +138,35 @@ def test_words_are_counted_from_the_one_that_a_place_is_in() -> None:
     assert reader.words_between(text, 0, len(text)) == range(5)
 
 
-def test_a_unit_that_goes_on_in_the_next_window_is_read_as_far_as_its_own() -> None:
-    prompt = reader.split_prompt("we deploy on Tuesdays. never on Fridays", ())
-    assert reader.windows_with_units(prompt, ["we deploy", "on Tuesdays. never", "on Fridays"]) == [
-        ("we deploy", [range(2)]),
-        ("on Tuesdays. never", [range(2, 3)]),
+def test_a_prompt_is_read_window_by_window_each_behind_the_words_before_it() -> None:
+    prompt = reader.split_prompt("we deploy on Tuesdays. never on Fridays", (), "Done. I'd deploy it today.")
+    found = reader.passages(prompt, ["we deploy", "on Tuesdays. never", "on Fridays"])
+    # A unit that goes on in the next window is read as far as its own; no unit begins in the last one.
+    assert [(one.before, one.text, one.parts) for one in found] == [
+        ("Done. I'd deploy it today.", "we deploy", (range(2),)),
+        ("we deploy", "on Tuesdays. never", (range(2, 3),)),
     ]
-    assert reader.windows_with_units(prompt, ["we dep", "loy on Tuesdays. never on Fridays"]) == []
+    assert [one.parts_before for one in found] == [(range(1), range(1, 5)), ()]
+    assert reader.passages(prompt, ["we dep", "loy on Tuesdays. never on Fridays"]) == []
+
+
+def test_of_a_long_message_the_sentences_are_read_that_begin_near_its_end() -> None:
+    prompt = reader.split_prompt(
+        "ok", (), f"{'The build of the harbour office ran for a while today. ' * 12}I'd deploy it."
+    )
+    [passage] = reader.passages(prompt, ["ok"])
+    assert len(passage.before.split()) == 80
+    assert len(passage.parts_before) < len(prompt.proposals)
+    assert words_of(passage.before, passage.parts_before[-1]) == "I'd deploy it."
+
+
+def test_what_an_answer_means_depends_on_what_it_answers(embedder: PartEmbedder) -> None:
+    """ "9443, since the move" states something behind a question, and less behind nothing."""
+    behind, alone = (
+        reader.split_prompt("9443, since the move", (), answered)
+        for answered in ("Which port does staging listen on?", "")
+    )
+    one, other = vectors_of([behind, alone], embedder)
+    assert one
+    assert other
+    assert np.abs(one.units - other.units).max() > 0.1

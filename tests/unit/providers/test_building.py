@@ -16,7 +16,6 @@ from filrouge.core.errors import EmbedderUnavailable
 from filrouge.providers.e5 import (
     LOWER_LAYERS,
     MANIFEST,
-    MODEL_DIRECTORY,
     OnnxE5,
     Weights,
     build,
@@ -43,7 +42,7 @@ def test_a_damaged_model_is_noticed_and_built_again(tmp_path: Path, name: str) -
         assert not is_intact(model)
     assert OnnxE5(model).query("ready?").shape == (384,)
     assert is_intact(model)
-    assert sorted(os.listdir(tmp_path)) == [MODEL_DIRECTORY, f"{MODEL_DIRECTORY}.lock"]
+    assert sorted(os.listdir(tmp_path)) == [Path(model).name, f"{Path(model).name}.lock"]
 
 
 def test_two_builders_make_one_model(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_a_killed_builder_leaves_nothing_that_stands_in_the_way(tmp_path: Path) 
         assert is_intact(model) or not os.path.exists(model)
     build(model)
     assert is_intact(model)
-    assert sorted(os.listdir(tmp_path)) == [MODEL_DIRECTORY, f"{MODEL_DIRECTORY}.lock"]
+    assert sorted(os.listdir(tmp_path)) == [Path(model).name, f"{Path(model).name}.lock"]
 
 
 def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import filrouge
 from filrouge.core.protocols import Vectors
 from filrouge.providers.e5 import BundledE5, OnnxE5, Tokenizer, load_tokenizer, model_path
+from filrouge.providers.models import PassageParts
 from tests.support.tiers import is_proof
 from tests.unit.extraction import corpus
 
@@ -89,43 +90,47 @@ def test_a_text_has_the_same_vector_alone_and_among_others(onnx: OnnxE5) -> None
     assert cosines(together, alone).min() > 0.999
 
 
-def test_a_text_read_with_its_parts_has_the_vector_of_a_passage(onnx: OnnxE5) -> None:
-    sample = [" ".join(text.split()) for text in texts(40)]
-    found, parts = onnx.passages_with_parts(sample, [[range(1)]] * len(sample))
-    assert np.abs(found - onnx.passages(sample)).max() < 1e-5
-    # Two runs, of which the second has few tokens and counts as little.
-    long_text = "the river bank was steep and we went home " * 57 + "the bank refused the loan"
-    (whole,), _ = onnx.passages_with_parts([long_text], [[]])
-    assert np.abs(whole - onnx.passages([long_text])[0]).max() < 1e-5
-    assert {part.shape for part in parts} == {(1, 3 * 384)}
+def passage(text: str, *parts: range, before: str = "", parts_before: tuple[range, ...] = ()) -> PassageParts:
+    return PassageParts(before=before, text=text, parts_before=parts_before, parts=parts)
 
 
 def test_a_part_is_read_within_its_text_whatever_is_read_beside_it(onnx: OnnxE5) -> None:
-    sample = ["the river bank was steep", "the bank refused the loan", "nothing else"]
-    third, second = [range(2, 3)], [range(1, 2)]
-    _, (river, loan, empty) = onnx.passages_with_parts(sample, [third, second, []])
-    _, (alone,) = onnx.passages_with_parts(sample[:1], [third])
+    bank = passage("the river bank was steep", range(2, 3))
+    river, loan, empty = onnx.part_vectors(
+        [bank, passage("the bank refused the loan", range(1, 2)), passage("nothing else")]
+    )
+    [alone] = onnx.part_vectors([bank])
     assert np.abs(river - alone).max() < 1e-4
     assert np.abs(river - loan).max() > 0.1  # the same word
     assert empty.shape == (0, 3 * 384)
 
 
-def test_a_part_of_a_long_text_is_made_of_its_own_words(onnx: OnnxE5) -> None:
-    # Read in three runs. A word of one token has one state, which is its mean, its first and its last.
-    text = "we met at the harbour in June and talked " * 130
-    places = [number for number, word in enumerate(text.split()) if word == "we"]
-    _, (found,) = onnx.passages_with_parts([text], [[range(place, place + 1) for place in places]])
-    mean, first, last = found.reshape(len(places), 3, 384).transpose(1, 0, 2)
+def test_a_part_is_read_behind_the_text_before_which_has_parts_of_its_own(onnx: OnnxE5) -> None:
+    both = passage("yes, that one", range(3), before="or the other bank", parts_before=(range(3, 4),))
+    [[bank, yes]] = onnx.part_vectors([both])
+    [[alone]] = onnx.part_vectors([passage("yes, that one", range(3))])
+    assert np.abs(yes - alone).max() > 0.1
+    # "bank" is one token: its state is its mean, its first and its last.
+    mean, first, last = bank.reshape(3, 384)
     assert np.array_equal(mean, first)
     assert np.array_equal(mean, last)
-    months = [place + 5 for place in places]
-    _, (others,) = onnx.passages_with_parts([text], [[range(place, place + 1) for place in months]])
-    both = np.concatenate([mean, others[:, :384]])
-    to_we, to_june = (np.linalg.norm(both - middle.mean(axis=0), axis=1) for middle in np.split(both, 2))
-    assert ((to_we < to_june) == (np.arange(len(both)) < len(places))).all()
-    _, (spread,) = onnx.passages_with_parts([text], [[range(places[0], places[0] + 9)]])
-    assert np.array_equal(spread[0, 384:768], first[0])
-    assert np.abs(spread[0, :384] - first[0]).max() > 0.1
+    mean, first, _ = yes.reshape(3, 384)
+    assert np.abs(mean - first).max() > 0.01
+
+
+def test_what_is_too_long_to_be_read_has_the_place_of_what_is_nearest(onnx: OnnxE5) -> None:
+    long = "we met at the harbour in June and talked " * 130
+    words = len(long.split())
+    [[first, beyond, last]] = onnx.part_vectors([passage(long, range(1), range(words - 1, words), range(900, words))])
+    assert np.isfinite(np.stack([first, beyond, last])).all()
+    assert np.array_equal(beyond, last)  # both begin behind the end
+    assert not np.array_equal(first, beyond)
+    # Of the text before, the end is read.
+    whole, end = (
+        onnx.part_vectors([passage("yes", range(1), before=before, parts_before=(range(count - 1, count),))])[0]
+        for before, count in ((long, words), (" ".join(long.split()[-200:]), 200))
+    )
+    assert np.array_equal(whole, end)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a thread has a priority of its own on Linux only")

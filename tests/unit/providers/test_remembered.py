@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from filrouge.core.protocols import Vector, Vectors
 from filrouge.providers.embedders import CachingEmbedder
 from filrouge.providers.hashing import StableHash
-from filrouge.providers.models import EmbeddingSpace
+from filrouge.providers.models import EmbeddingSpace, PassageParts
 
 
 class Counting:
@@ -207,25 +207,13 @@ def test_an_embedder_that_did_not_learn_it_has_no_vector_of_what_is_needed() -> 
 class ReadingParts(Counting):
     """One that reads parts of a text within it: a part's vector is the number of its first word."""
 
-    def passages_with_parts(
-        self, texts: Sequence[str], parts: Sequence[Sequence[range]]
-    ) -> tuple[Vectors, list[Vectors]]:
-        found = [np.array([[words.start] for words in of_text], dtype=np.float32) for of_text in parts]
-        return self.passages(texts), found
+    def part_vectors(self, passages: Sequence[PassageParts]) -> list[Vectors]:
+        return [np.array([[words.start] for words in one.parts], dtype=np.float32) for one in passages]
 
 
-def test_a_text_read_with_its_parts_is_remembered_as_a_passage() -> None:
-    reading = ReadingParts()
-    model = CachingEmbedder(reading)
-    made = model.passages_with_parts(["port", "demo"], [[range(2, 3)], []])
-    assert made is not None
-    assert [part.tolist() for part in made[1]] == [[[2.0]], []]
-    assert np.array_equal(model.passages(["demo", "port"]), made[0][::-1])
-    assert reading.seen["passage", "port"] == 1
-    model.forget_all()
-    model.passages(["port"])
-    assert reading.seen["passage", "port"] == 2
-
-
-def test_an_embedder_that_cannot_read_parts_says_so() -> None:
-    assert CachingEmbedder(Counting()).passages_with_parts(["port"], [[range(1)]]) is None
+def test_the_parts_of_a_text_are_those_of_the_model_if_it_has_any() -> None:
+    given = [PassageParts(before="", text="the port", parts_before=(), parts=(range(1, 2),))]
+    found = CachingEmbedder(ReadingParts()).part_vectors(given)
+    assert found is not None
+    assert [part.tolist() for part in found] == [[[1.0]]]
+    assert CachingEmbedder(Counting()).part_vectors(given) is None
