@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.logistic import average_precision, fitted, stored, threshold_at
-from bench.talk_format import Project, label_of, read, statements_by
+from bench.talk_format import Project, exchanges, label_of, read, said_by, statements_by
 
-from filrouge.extraction.reader import QUESTIONS, Proposal, hash_words, odds_of, proposals, text_features
+from filrouge.extraction.reader import QUESTIONS, Proposal, features_of, hash_words, odds_of, proposals
 from filrouge.extraction.statement_model import Numbers, Regression
 
 ROOT: Final = Path(__file__).parent
@@ -54,6 +54,19 @@ class Row:
 def rows(folder: Path) -> list[Row]:
     """Every sentence that a prompt follows, of the projects in a folder."""
     return [row for path in sorted(folder.glob("*.json")) for row in _of_project(read(path))]
+
+
+def exchange_rows(part: str) -> list[Row]:
+    """Every sentence of the messages of exchanges."""
+    found = list[Row]()
+    for number, given in enumerate(exchanges(part)):
+        labelled = said_by(given, "assistant")
+        for one in proposals(given["answered"], given["prompt"]):
+            label = label_of(one.sentence, given["answered"], labelled)
+            kind = label["kind"] if label else ""
+            row = Row(proposal=one, language=given["language"], kind=kind, message=("exchange", 0, number))
+            found.append(row)
+    return found
 
 
 def _of_project(project: Project) -> Iterator[Row]:
@@ -81,9 +94,15 @@ def fit(given: Sequence[Row]) -> Regression:
         if one.kind:
             wanted[at] = 1.0, one.kind == "decision"
             counts[at, 1] = 1.0
-    features = np.array([text_features(one.proposal) for one in given], np.float32)
+    features = features_of([one.proposal for one in given])
     places = [hash_words(one.proposal) for one in given]
     return fitted(features, places, wanted, counts / np.maximum(counts.sum(axis=0), 1.0), DECAY, EPOCHS)
+
+
+def odds_for(given: Sequence[Row], made: Regression) -> Numbers:
+    """A row a sentence, a column a question."""
+    sentences = [one.proposal for one in given]
+    return odds_of(sentences, features_of(sentences), made)
 
 
 def likeliest(given: Sequence[Row], odds: Numbers) -> NDArray[np.bool_]:
@@ -119,9 +138,9 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--held-out", type=Path)
     given = parser.parse_args()
-    train, validation = rows(TALK / "train"), rows(TALK / "validation")
+    train, validation = [*rows(TALK / "train"), *exchange_rows("train")], rows(TALK / "validation")
     made = fit(train)
-    odds = odds_of([one.proposal for one in validation], made)
+    odds = odds_for(validation, made)
     right, best = np.array([bool(one.kind) for one in validation]), likeliest(validation, odds)
     threshold = threshold_at(right[best], odds[best, 0], PRECISION)
     print("| projects | messages | agreed | average precision | precision | recall | kind |")
@@ -129,7 +148,7 @@ def main() -> None:
     print("\n".join(report("validation", validation, odds, threshold)))
     if given.held_out:
         other = rows(given.held_out)
-        print("\n".join(report("held out", other, odds_of([one.proposal for one in other], made), threshold)))
+        print("\n".join(report("held out", other, odds_for(other, made), threshold)))
     print(f"threshold {threshold:.3f}")
     if not given.dry_run:
         np.savez_compressed(TARGET, **stored(replace(made, threshold=threshold)))

@@ -9,7 +9,7 @@ whether it states something to remember, of which kind, and for whom; for every 
 user agrees to it. Its answers are a linear function of the mean, the first and the last state of the tokens of the part
 and of the plain features that the regressions over words see (`bench/fit_statements.py`, `bench/fit_agreement.py`). The
 last eight layers get low-rank changes in every matrix (`bench/float_network.py`), trained together with the last
-weights on `bench/data/talk/train`, the short prompts for training and, with less weight, the chats.
+weights on `bench/data/talk/train`, the short prompts and the exchanges for training and, with less weight, the chats.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.fit_statements import TALK
 from bench.float_network import Adam, FloatNetwork, Tree, jax, jnp, layer, same_rate
-from bench.judge_reader import HEAD, Example, examples, patterns_of, short_examples
+from bench.judge_reader import HEAD, Example, examples, exchange_examples, patterns_of, short_examples
 from bench.logistic import average_precision
 from bench.talk_format import Project
 
@@ -277,6 +277,7 @@ def main() -> None:
     """Train and write."""
     network = FloatNetwork(UNCHANGED)
     given = [*examples(TALK / "train"), *examples(TALK / "chats" / "train", chat=True), *short_examples("train")]
+    given += exchange_examples("train")
     train, watched = laid_out(network, given), laid_out(network, examples(TALK / "validation"))
     print(f"{len(train.tokens)} passages of {len(train.states)} tokens, {len(train.units)} parts", flush=True)
     learned, usual = trained(network, train, watched)

@@ -4,11 +4,11 @@
     python bench/fit_statements.py --dry-run             # only the report
     python bench/fit_statements.py --held-out DIR        # reports on other projects too
 
-Fitted on `bench/data/talk/train`, the short prompts for training and, with less weight, the chats. The threshold is the
-lowest at which, on `bench/data/talk/validation`, the share `PRECISION` of the units taken are labelled. It is for words
-alone; `bench/fit_reader.py` adds the network that reads prompts, and has to be run after this. Labels miss about a
-quarter of what a second reader would take (README of the data), so true precision is higher. The same data and machine
-give the same weights, bit for bit (`bench/logistic.py`).
+Fitted on `bench/data/talk/train`, the short prompts and the exchanges for training and, with less weight, the chats.
+The threshold is the lowest at which, on `bench/data/talk/validation`, the share `PRECISION` of the units taken are
+labelled. It is for words alone; `bench/fit_reader.py` adds the network that reads prompts, and has to be run after
+this. Labels miss about a quarter of what a second reader would take (README of the data), so true precision is higher.
+The same data and machine give the same weights, bit for bit (`bench/logistic.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from msgspec import structs
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.logistic import average_precision, fitted, stored, threshold_at
-from bench.talk_format import Project, label_of, read, statements_by
+from bench.talk_format import Project, exchanges, label_of, read, said_by, statements_by
 
 from filrouge.extraction.heuristics import statements_of
 from filrouge.extraction.sentences import Unit, units
@@ -80,6 +80,12 @@ def short_rows(part: str) -> list[Row]:
     return [row for line in lines for row in _of_prompt(json.loads(line))]
 
 
+def exchange_rows(part: str) -> list[Row]:
+    """Every unit of the prompts of exchanges."""
+    given = exchanges(part)
+    return [row for one in given for row in _of_prompt(one | {"statements": said_by(one, "user")})]
+
+
 def _of_prompt(given: Project) -> Iterator[Row]:
     found = statements_of(given["prompt"])
     for unit in units(given["prompt"]):
@@ -125,7 +131,8 @@ def fit(given: Sequence[Row]) -> Regression:
 
 def odds_for(given: Sequence[Row], made: Regression) -> Numbers:
     """A row a unit, a column a question."""
-    return odds_of([one.unit for one in given], [one.pattern for one in given], made)
+    units_of_rows = [one.unit for one in given]
+    return odds_of(units_of_rows, features_of(units_of_rows, [one.pattern for one in given]), made)
 
 
 def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> Iterator[str]:
@@ -154,10 +161,12 @@ def main() -> None:
     parser.add_argument("--held-out", type=Path)
     given = parser.parse_args()
     train = [*rows(TALK / "train"), *rows(TALK / "chats" / "train", chat=True), *short_rows("train")]
+    train += exchange_rows("train")
     validation = rows(TALK / "validation")
     chats, short = rows(TALK / "chats" / "validation"), short_rows("validation")
     other = rows(given.held_out) if given.held_out else []
-    sets = {"validation": validation, "chats": chats, "short": short, "held out": other}
+    sets = {"validation": validation, "chats": chats, "short": short, "exchanges": exchange_rows("validation")}
+    sets["held out"] = other
     right = np.array([bool(one.kind) for one in validation])
     print("| projects | units | stated | average precision | precision | recall | kind | scope |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")

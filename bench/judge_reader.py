@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.fit_statements import TALK, Row, report
 from bench.logistic import average_precision, threshold_at
-from bench.talk_format import Project, label_of, read, statements_by
+from bench.talk_format import Project, exchanges, label_of, read, said_by, statements_by
 
 from filrouge.core.protocols import PartEmbedder
 from filrouge.extraction import reader, statement_model
@@ -66,6 +66,16 @@ def short_examples(part: str) -> list[Example]:
     lines = (TALK / "short" / f"{part}.jsonl").read_text("utf-8").splitlines()
     given = [json.loads(line) for line in lines]
     return [_example(one["prompt"], one["statements"], "", [], one["language"], chat=False) for one in given]
+
+
+def exchange_examples(part: str) -> list[Example]:
+    """The exchanges of `train` or `validation`."""
+    return [
+        _example(
+            one["prompt"], said_by(one, "user"), one["answered"], said_by(one, "assistant"), one["language"], chat=False
+        )
+        for one in exchanges(part)
+    ]
 
 
 def _of_project(project: Project, *, chat: bool) -> Iterator[Example]:
@@ -116,8 +126,8 @@ def judged(given: Sequence[Example], model: PartEmbedder, head: NetworkHead) -> 
             continue
         patterns = patterns_of(one.prompt)
         if one.prompt.units:
-            words.append(statement_model.odds_of(one.prompt.units, patterns, statement_model.weights()))
             features = statement_model.features_of(one.prompt.units, patterns)
+            words.append(statement_model.odds_of(one.prompt.units, features, statement_model.weights()))
             network.append(statement_model.network_odds(vectors.units, features, head.units, head)[:, :AGREED])
         for unit, pattern, label in zip(one.prompt.units, patterns, one.units, strict=True):
             kind, user = (label["kind"], label["scope"] == "user") if label else ("", False)
@@ -127,20 +137,21 @@ def judged(given: Sequence[Example], model: PartEmbedder, head: NetworkHead) -> 
         sentences += [(number, label is not None) for label in one.sentences]
         if not one.sentences:
             continue
-        words_agreed.append(reader.odds_of(one.prompt.proposals, reader.weights())[:, 0])
+        features = reader.features_of(one.prompt.proposals)
+        words_agreed.append(reader.odds_of(one.prompt.proposals, features, reader.weights())[:, 0])
         unread = len(one.sentences) - len(vectors.proposals)
         found = np.full(len(one.sentences), -np.inf, np.float32)
         if len(vectors.proposals):
-            features = reader.features_of(one.prompt.proposals[unread:])
-            found[unread:] = statement_model.network_odds(vectors.proposals, features, head.sentences, head)[:, AGREED]
+            odds = statement_model.network_odds(vectors.proposals, features[unread:], head.sentences, head)
+            found[unread:] = odds[:, AGREED]
         network_agreed.append(found)
     by_words, by_network = np.concatenate(words), np.concatenate(network)
-    odds = {"words": by_words, "network": by_network, "both": by_words + by_network}
+    stated = {"words": by_words, "network": by_network, "both": by_words + by_network}
     if not sentences:
-        return Judged(units=rows, odds=odds, sentences=[], agreed={})
+        return Judged(units=rows, odds=stated, sentences=[], agreed={})
     by_words, by_network = np.concatenate(words_agreed), np.concatenate(network_agreed)
     agreed = {"words": by_words, "network": by_network, "both": by_words + by_network}
-    return Judged(units=rows, odds=odds, sentences=sentences, agreed=agreed)
+    return Judged(units=rows, odds=stated, sentences=sentences, agreed=agreed)
 
 
 def read_prompt(prompt: reader.Prompt, model: PartEmbedder) -> reader.PromptVectors | None:
@@ -187,7 +198,7 @@ def main() -> None:
     options.add_argument("--held-out", type=Path, help="report on the projects of this folder, choose nothing")
     held_out: Path | None = options.parse_args().held_out
     sets = {"validation": examples(TALK / "validation"), "chats": examples(TALK / "chats" / "validation")}
-    sets["short"] = short_examples("validation")
+    sets |= {"short": short_examples("validation"), "exchanges": exchange_examples("validation")}
     if held_out:
         sets = {"held out": examples(held_out)}
     head = statement_model.network_head()

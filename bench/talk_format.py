@@ -27,6 +27,17 @@ def read(path: Path) -> Project:
     return json.loads(path.read_text("utf-8"))
 
 
+def exchanges(part: str) -> list[Project]:
+    """The exchanges of `train` or `validation`: prompts with the end of the agent's message that they answer."""
+    path = Path(__file__).parent / "data" / "talk" / "exchanges" / f"{part}.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def said_by(exchange: Project, who: str) -> list[Project]:
+    """The statements of an exchange that stand in the words of the `user` or the `assistant`."""
+    return [one for one in exchange["statements"] if one["by"] == who]
+
+
 def statements_by(project: Project, who: str) -> dict[tuple[Any, int], list[Project]]:
     """The statements of a project that stand in messages of the `user` or the `assistant`, by session and turn."""
     found: dict[tuple[Any, int], list[Project]] = {}

@@ -532,6 +532,12 @@ _MINE: Final = lazy_re.compile(
 _KEEP: Final = lazy_re.compile(
     r"\b(?:remember|note|keep|retain|memori[sz]e|follow|apply|respect|obey|learn|save|store|don't forget|retiens|note[zr]?|garde|applique|respecte|suis|souviens-toi|rappelle-toi|memorise|recuerda|guarda|anota|sigue|aplica|respeta|ten en cuenta)\b"
 )
+#: Points to where or how the work is to be done, rather than to the text after the colon.
+_ELSEWHERE: Final = lazy_re.compile(
+    r"\b(?:this way|like this|for this|in this(?! (?:text|paragraph|passage|sentence|line|e-?mail|message|comment)\b)"
+    r"|comme ca|dans ce(?! (?:texte|paragraphe|passage|mail|message|commentaire)\b)|pour ce"
+    r"|en este(?! (?:texto|parrafo|pasaje|correo|mensaje|comentario)\b)|para este)\b"
+)
 #: Maximum words of a lead-in before a colon.
 _MAX_LEAD_WORDS: Final = 10
 #: The clauses before the one with the colon.
@@ -777,9 +783,7 @@ def _hands_over(lead: str, *, inline: bool) -> bool:
     ):
         return False
     if _WORK_VERB.search(lead) and (points or (noun and _POINTED_NOUN.search(lead))):
-        return not re.search(
-            r"\b(?:this way|like this|for this|in this|comme ca|dans ce|pour ce|en este|para este)\b", lead
-        )
+        return not _ELSEWHERE.search(lead)
     if _asks_for_text_work(lead):
         return True
     if noun is None or _BUILD_VERB.match(lead):

@@ -66,6 +66,8 @@ _MIN_COVERED_SHARE: Final = 0.6
 _MIN_AGREED_PROBABILITY, _MIN_DOUBTFUL_PROBABILITY, _IMPOSSIBLE_PROBABILITY = 0.4, 0.8, 2.0
 #: Required for a request that is most of its prompt: below this, only one in five states something.
 _MIN_REQUEST_PROBABILITY: Final = 0.8
+#: Required for a unit that is only remembered if it replaces a memory.
+_MIN_REPLACING_PROBABILITY: Final = 0.4
 #: Required for a report on the current state that is the whole prompt.
 _MIN_STATUS_PROBABILITY: Final = 0.9
 _DOUBTFUL_MOODS: Final = frozenset({"question", "hypothesis", "joke", "undecided", "momentary"})
@@ -230,36 +232,40 @@ def statements(prompt: Prompt, vectors: PromptVectors | None) -> tuple[Statement
             judged[index].states >= (_MIN_AGREED_PROBABILITY if statement.confidence >= STRONG else threshold)
             for index in touched_units
         )
-        if _is_certain(statement) or not touched_units or is_agreed:
+        if _is_certain(statement, alone=len(prompt.units) == 1) or not touched_units or is_agreed:
             accepted.append(statement)
     for index, unit in enumerate(prompt.units):
-        if is_paste or judged[index].states < _required_probability(unit, clauses[index].plain, threshold):
+        required = _required_probability(unit, clauses[index].plain, threshold)
+        # Another value for what is known is more probable to be meant than something new.
+        only_replaces = vectors is not None and required == threshold > judged[index].states
+        if is_paste or judged[index].states < (_MIN_REPLACING_PROBABILITY if only_replaces else required):
             continue
         overlapping = [statement for statement in accepted if _shared_chars(unit, statement) > 0]
-        if any(
+        if (only_replaces and overlapping) or any(
             _shared_chars(unit, statement) >= _MIN_COVERED_SHARE * (unit.end - unit.start) or statement.key
             for statement in overlapping
         ):
             continue
         unit_statement = _statement(prompt, index, clauses[index], judged[index], threshold)
         if unit_statement is not None:
+            unit_statement = replace(unit_statement, only_replaces=only_replaces)
             accepted = [statement for statement in accepted if statement not in overlapping]
             accepted.append(unit_statement)
     accepted.sort(key=lambda statement: statement.span.start)
     return without_masked(accepted[:MAX_STATEMENTS], prompt.text)
 
 
-def _is_certain(statement: Statement) -> bool:
+def _is_certain(statement: Statement, *, alone: bool) -> bool:
     """Return whether a pattern's statement needs no agreement of the model.
 
     This holds for keyed facts such as a name, corrections that name the old value, "I prefer", and requests to
-    remember.
+    remember. If it is the whole prompt, any strong pattern is enough: it is then right in nine cases of ten.
     """
     if statement.key is not None or (statement.is_correction and bool(statement.corrects)):
         return True
     if statement.kind == "preference" and _PREFERRED.search(fold(statement.text)):
         return True
-    return statement.confidence >= _MIN_CERTAIN_CONFIDENCE
+    return statement.confidence >= (STRONG if alone else _MIN_CERTAIN_CONFIDENCE)
 
 
 def _required_probability(unit: Unit, plain: str, threshold: float) -> float:
@@ -407,10 +413,11 @@ def find_agreed(prompt: Prompt, vectors: PromptVectors | None) -> tuple[Statemen
     found = prompt.proposals if vectors is None else prompt.proposals[-len(vectors.proposals) :]
     if not found or (vectors is not None and not len(vectors.proposals)):
         return ()
-    odds, threshold = odds_of(found, weights()), weights().threshold
+    features, regression = features_of(found), weights()
+    odds, threshold = odds_of(found, features, regression), regression.threshold
     if vectors is not None:
         head = network_head()
-        by_network = network_odds(vectors.proposals, features_of(found), head.sentences, head)
+        by_network = network_odds(vectors.proposals, features, head.sentences, head)
         odds += by_network[:, [NETWORK_QUESTIONS.index(question) for question in QUESTIONS]]
         threshold = head.threshold_agreed
     likely = sigmoid(odds)
@@ -442,9 +449,9 @@ def weights() -> Regression:
     return load("agreement.npz")
 
 
-def odds_of(found_proposals: Sequence[Proposal], regression: Regression) -> Numbers:
-    """Return the log odds by words: a row per sentence, a column per question."""
-    return log_odds(features_of(found_proposals), [hash_words(proposal) for proposal in found_proposals], regression)
+def odds_of(found_proposals: Sequence[Proposal], features: Numbers, regression: Regression) -> Numbers:
+    """Return the log odds by words: a row per sentence, a column per question; `features` come from `features_of`."""
+    return log_odds(features, [hash_words(proposal) for proposal in found_proposals], regression)
 
 
 def features_of(found_proposals: Sequence[Proposal]) -> Numbers:

@@ -327,9 +327,9 @@ def weights() -> Regression:
     return load("statements.npz")
 
 
-def odds_of(units: Sequence[Unit], patterns: Sequence[Statement | None], regression: Regression) -> Numbers:
-    """Return the log odds by words: a row per unit, a column per question."""
-    return log_odds(features_of(units, patterns), [hash_words(unit) for unit in units], regression)
+def odds_of(units: Sequence[Unit], features: Numbers, regression: Regression) -> Numbers:
+    """Return the log odds by words: a row per unit, a column per question; `features` come from `features_of`."""
+    return log_odds(features, [hash_words(unit) for unit in units], regression)
 
 
 def features_of(units: Sequence[Unit], patterns: Sequence[Statement | None]) -> Numbers:
@@ -350,11 +350,12 @@ def predict(
     regression = weights()
     if not units:
         return [], regression.threshold
-    odds = odds_of(units, patterns, regression)
+    features = features_of(units, patterns)
+    odds = odds_of(units, features, regression)
     if vectors is None:
         return [_to_prediction(row) for row in sigmoid(odds)], regression.threshold
     head = network_head()
-    by_network = network_odds(vectors, features_of(units, patterns), head.units, head)
+    by_network = network_odds(vectors, features, head.units, head)
     return [_to_prediction(row) for row in sigmoid(odds + by_network[:, : len(QUESTIONS)])], head.threshold
 
 

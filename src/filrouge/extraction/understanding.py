@@ -516,6 +516,8 @@ def apply_reading(
             done.append((quarantined, None))
             continue
         action = _decide_and_apply(parts, tx, reading, pending, pending_vectors)
+        if action is None:
+            continue
         if action.name in ("add", "update"):
             store_or_queue_vectors(tx, reading.vectors, "memory", action.memory_id, pending.vectors, parts.clock.now())
             if pending.need is not None:
@@ -540,10 +542,13 @@ def _origin(turn: Turn, pending: PendingStatement) -> Origin:
 
 def _decide_and_apply(
     parts: Parts, tx: Tx, reading: Reading, pending: PendingStatement, pending_vectors: PendingVectors
-) -> Action:
+) -> Action | None:
     """Decide on a statement, in the order in which things were said, and apply the decision.
 
     A model's decision was made with the neighbours of its time; it is applied if all of them are still live.
+
+    Returns:
+        What was done; None for a statement that replaces nothing, but is only remembered if it does.
     """
     store, origin, turn = parts.memories(tx), _origin(reading.turn, pending), reading.turn
     if pending.decision is not None and _is_still_applicable(parts, tx, pending.decision):
@@ -558,6 +563,8 @@ def _decide_and_apply(
     old, probability = _find_likely_replaced(compared, known, earlier) if isinstance(decision, Add) else (None, 0.0)
     if old and probability >= replacing.REPLACE_THRESHOLD:
         decision = _replacement_decision(pending.statement, old, probability)
+    if pending.statement.only_replaces and not isinstance(decision, Update):
+        return None
     if turn.trust < TRUST_PROMPT:
         decision = defer_to_higher_trust(decision, turn.trust, near)
     superseded = None

@@ -112,6 +112,7 @@ class Statement(Struct, frozen=True, kw_only=True):
         key, value: set for a core fact (`user_name`, `Ana Beltran`).
         corrects: words for the old value that this statement declares invalid (`8443`, `Typst`).
         is_correction: the sentence itself says that something changed.
+        only_replaces: it is too unsure to be remembered unless it replaces a memory.
     """
 
     kind: Kind
@@ -126,6 +127,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     confidence: float = 0.8
     sentiment: Sentiment = "neutral"
     timeframe: str = ""
+    only_replaces: bool = False
 
 
 class Memory(Struct, frozen=True, kw_only=True):

@@ -66,6 +66,9 @@ def test_what_people_say_in_one_sentence_is_remembered(
         "est-ce que je peux mettre les photos en ligne ?",
         "run the tests again please",
         "translate this to French: always use tabs",
+        "fix the typo in this sentence: we always use tabs",
+        "corrige la faute dans ce message : on déploie toujours le mardi",
+        "corrige la falta en este texto: siempre usamos tabuladores",
         "thanks, that works",
         "¿y si mejor cobramos por suscripción?",
         "rename the function to load_rows and show me the diff",
@@ -74,6 +77,10 @@ def test_what_people_say_in_one_sentence_is_remembered(
 )
 def test_questions_requests_and_quotations_are_not(embedder: PartEmbedder, prompt: str) -> None:
     assert read(prompt, embedder) == ()
+
+
+def test_what_is_said_of_the_place_of_the_work_is_the_users_own(embedder: PartEmbedder) -> None:
+    assert read("note for the work in this file: we always use tabs", embedder)
 
 
 def test_what_is_told_in_passing_is_kept_without_the_request_beside_it(embedder: PartEmbedder) -> None:
