@@ -42,7 +42,7 @@ from filrouge.extraction.repository import output_hash
 from filrouge.extraction.sentences import without_masked
 from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.extraction.tool_output import Judgement, judge_by_model, judge_by_rules
-from filrouge.extraction.vocabulary import fold
+from filrouge.extraction.vocabulary import content, fold
 from filrouge.memories.models import (
     MIN_CONFIDENCE_KEEP,
     NO_FILTERS,
@@ -390,8 +390,16 @@ def _read_by_model(split: Sequence[_Split], vectors: Sequence[reader.PromptVecto
             continue
         of_prompt = next(remaining)
         stated = reader.statements(one.prompt, of_prompt) if one.states else one.stated
-        found.append((stated, reader.find_agreed(one.prompt, of_prompt)))
+        agreed = reader.find_agreed(one.prompt, of_prompt)
+        found.append((stated, tuple(statement for statement in agreed if not _is_said(statement, stated))))
     return found
+
+
+def _is_said(agreed: Statement, stated: Sequence[Statement]) -> bool:
+    """Return whether the user said in own words what the agent's sentence says: half of its words."""
+    words = set(content(agreed.text))
+    said = {word for statement in stated for word in content(statement.text)}
+    return 2 * len(words & said) >= len(words)
 
 
 def _vectors_of_prompts(

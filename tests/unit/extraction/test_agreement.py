@@ -145,3 +145,15 @@ def test_a_yes_after_another_prompt_is_no_yes_to_what_was_said_before_it(parts: 
     talk(parts, "Show me the tests of the ticket office first, all of them.")
     talk(parts, "yes do that")
     assert live(parts) == []
+
+
+def test_what_the_user_confirms_in_own_words_is_remembered_once_in_these(tmp_path: Path) -> None:
+    with running(str(tmp_path), embedding="e5") as parts:
+        talk(
+            parts,
+            "the nightly export takes two hours since last week, can you look?",
+            "It reads the whole table, because invoices.customer_id has no index.",
+            "Confirmed: the slow export was caused by the missing index on invoices.customer_id.",
+        )
+        [memory] = live(parts)
+        assert "the missing index" in memory.text
