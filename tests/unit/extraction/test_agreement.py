@@ -148,12 +148,11 @@ def test_a_yes_after_another_prompt_is_no_yes_to_what_was_said_before_it(parts: 
 
 
 def test_what_the_user_confirms_in_own_words_is_remembered_once_in_these(tmp_path: Path) -> None:
+    found = (
+        "Found it: the nightly export is slow because invoices.customer_id has no index, so every run scans the whole "
+        "table. An index on that column should fix it."
+    )
+    own = "the slow nightly export was caused by the missing index on invoices.customer_id."
     with running(str(tmp_path), embedding="e5") as parts:
-        talk(
-            parts,
-            "the nightly export takes two hours since last week, can you look?",
-            "It reads the whole table, because invoices.customer_id has no index.",
-            "Confirmed: the slow export was caused by the missing index on invoices.customer_id.",
-        )
-        [memory] = live(parts)
-        assert "the missing index" in memory.text
+        talk(parts, "the nightly export takes two hours since last week, can you look?", found, f"Confirmed: {own}")
+        assert [memory.text for memory in live(parts)] == [own]
