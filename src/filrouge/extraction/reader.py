@@ -64,12 +64,12 @@ _MIN_COVERED_SHARE: Final = 0.6
 #: Required probabilities: for a strong pattern's statement; for a unit that asks, doubts or jokes (one in ten of those
 #: states something); and for reported speech, which no probability reaches.
 _MIN_AGREED_PROBABILITY, _MIN_DOUBTFUL_PROBABILITY, _IMPOSSIBLE_PROBABILITY = 0.4, 0.8, 2.0
-#: Required for a request that is most of its prompt: below this, only one in five states something.
-_MIN_REQUEST_PROBABILITY: Final = 0.8
+#: Required for a request that is most of its prompt; the network takes some orders for now for standing ones.
+_MIN_REQUEST_PROBABILITY: Final = 0.95
 #: Required for a unit that is only remembered if it replaces a memory.
 _MIN_REPLACING_PROBABILITY: Final = 0.6
-#: Required for a report on the current state that is the whole prompt.
-_MIN_STATUS_PROBABILITY: Final = 0.9
+#: Required for a report on the current state that is the whole prompt; the network takes some defects for facts.
+_MIN_STATUS_PROBABILITY: Final = 0.995
 _DOUBTFUL_MOODS: Final = frozenset({"question", "hypothesis", "joke", "undecided", "momentary"})
 #: Minimum share of a prompt's letters that are the user's own; below it the prompt is a paste with a heading.
 _MIN_OWN_SHARE: Final = 0.5
