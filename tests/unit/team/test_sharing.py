@@ -130,7 +130,7 @@ def test_what_both_said_is_there_once(ana_and_ben: tuple[Parts, Parts]) -> None:
     note(ana, PORT)
     exchange(ana, ben, ana)
     assert [memory.id for text, memory in live(ben).items() if "7300" in text] == [own]
-    assert ask(ben, "Which port does the API of the harbour use?").count("7300") == 1
+    assert ask(ben, "Which port does the API of the harbour use?").count("port 7300.") == 1
 
 
 def test_a_colleagues_rule_counts_only_once_the_reader_has_accepted_it(ana_and_ben: tuple[Parts, Parts]) -> None:
