@@ -199,6 +199,7 @@ def main() -> None:
     held_out: Path | None = options.parse_args().held_out
     sets = {"validation": examples(TALK / "validation"), "chats": examples(TALK / "chats" / "validation")}
     sets |= {"short": short_examples("validation"), "exchanges": exchange_examples("validation")}
+    sets["bare"] = exchange_examples("bare")
     if held_out:
         sets = {"held out": examples(held_out)}
     head = statement_model.network_head()

@@ -28,7 +28,7 @@ def read(path: Path) -> Project:
 
 
 def exchanges(part: str) -> list[Project]:
-    """The exchanges of `train` or `validation`: prompts with the end of the agent's message that they answer."""
+    """Prompts with the end of the agent's message that they answer: of `train`, `validation` or `bare`."""
     path = Path(__file__).parent / "data" / "talk" / "exchanges" / f"{part}.jsonl"
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
