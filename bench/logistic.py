@@ -82,10 +82,10 @@ def by_newton(
     return weights
 
 
-def stored(made: Regression, prefix: str = "") -> dict[str, Any]:
-    """The weights as they are written to a file, under names that begin so."""
-    found: dict[str, Any] = {f"{prefix}{part}": getattr(made, part).astype(np.float16) for part in PARTS}
-    return found | {f"{prefix}threshold": np.float32(made.threshold)}
+def stored(made: Regression) -> dict[str, Any]:
+    """The weights as they are written to a file."""
+    found: dict[str, Any] = {part: getattr(made, part).astype(np.float16) for part in PARTS}
+    return found | {"threshold": np.float32(made.threshold)}
 
 
 def average_precision(right: NDArray[np.bool_], odds: Numbers) -> float:

@@ -50,10 +50,10 @@ class Regression(Struct, frozen=True, kw_only=True):
     threshold: float
 
 
-def load(file: str, prefix: str = "") -> Regression:
-    """Load a regression from a file of this package; its arrays have names that begin with `prefix`."""
+def load(file: str) -> Regression:
+    """Load a regression from a file of this package."""
     found = load_arrays(file)
-    return Regression(**{part: found[prefix + part] for part in PARTS}, threshold=float(found[f"{prefix}threshold"]))
+    return Regression(**{part: found[part] for part in PARTS}, threshold=float(found["threshold"]))
 
 
 def load_arrays(file: str) -> dict[str, Numbers]:

@@ -308,13 +308,11 @@ class _Split(Struct, frozen=True, kw_only=True):
 
     Attributes:
         stated: the statements that patterns find in it.
-        message: the agent's message that it may agree to, or None.
         prompt: the turn with what it answers, if there is anything to read.
         states: whether its own statements are read; one that says too little is only read for what it agrees to.
     """
 
     stated: tuple[Statement, ...]
-    message: Turn | None
     prompt: reader.Prompt | None
     states: bool
 
@@ -374,7 +372,7 @@ def _extract_by_rules(
 def _split_by_patterns(turn: Turn, message: Turn | None) -> _Split:
     stated, states = () if turn.skipped else permitted_statements(turn), reader.is_read(turn)
     prompt = reader.split_prompt(turn.text, stated, message.text if message else "") if states or message else None
-    return _Split(stated=stated, message=message, prompt=prompt, states=states)
+    return _Split(stated=stated, prompt=prompt, states=states)
 
 
 def _prompts(split: Sequence[_Split]) -> list[reader.Prompt]:
@@ -398,7 +396,7 @@ def _read_by_model(split: Sequence[_Split], vectors: Sequence[reader.PromptVecto
 def _is_said(agreed: Statement, stated: Sequence[Statement]) -> bool:
     """Return whether the user said in own words what the agent's sentence says: half of its words."""
     words = set(content(agreed.text))
-    said = {word for statement in stated for word in content(statement.text)}
+    said = {word for statement in stated if not statement.only_replaces for word in content(statement.text)}
     return 2 * len(words & said) >= len(words)
 
 
