@@ -67,7 +67,7 @@ def test_what_is_observed_waits_in_the_home_where_nobody_answers_and_is_known_wh
             memory.observe([{"role": "nobody", "content": "x"}], channel="desk", session_id="one")
         with pytest.raises(DaemonUnavailable, match="only the daemon can tell"):
             memory.observe(said, channel="desk", session_id="one", project="ferries")
-    assert b"4711" not in b"".join(path.read_bytes() for path in (tmp_path / "spool").iterdir())
+    assert b"gate code" not in b"".join(path.read_bytes() for path in (tmp_path / "spool").iterdir())
     with filrouge.BlockingMemory.embedded(str(tmp_path), environ=WORDS_ONLY) as memory:
         again = memory.observe(said, channel="desk", session_id="one")
         assert (again.accepted, again.duplicates, again.spooled) == (0, 1, False)
