@@ -22,11 +22,10 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.logistic import average_precision, fitted, stored, threshold_at
+from bench.logistic import average_precision, fitted, likeliest, stored, threshold_at
 from bench.talk_format import Project, exchanges, label_of, read, said_by, statements_by
 
 from filrouge.extraction.reader import QUESTIONS, Proposal, features_of, hash_words, odds_of, proposals
@@ -105,20 +104,9 @@ def odds_for(given: Sequence[Row], made: Regression) -> Numbers:
     return odds_of(sentences, features_of(sentences), made)
 
 
-def likeliest(given: Sequence[Row], odds: Numbers) -> NDArray[np.bool_]:
-    """Of each message the likeliest sentence."""
-    best: dict[tuple[str, Any, int], int] = {}
-    for at, one in enumerate(given):
-        if odds[at, 0] > odds[best.setdefault(one.message, at), 0]:
-            best[one.message] = at
-    found = np.zeros(len(given), np.bool_)
-    found[list(best.values())] = True
-    return found
-
-
 def report(name: str, given: Sequence[Row], odds: Numbers, threshold: float) -> Iterator[str]:
     """Lines of the table of one set of projects."""
-    right, best = np.array([bool(one.kind) for one in given]), likeliest(given, odds)
+    right, best = np.array([bool(one.kind) for one in given]), likeliest([one.message for one in given], odds[:, 0])
     for language in ("", *sorted({one.language for one in given})):
         here = np.array([language in ("", one.language) for one in given])
         taken = here & best & (odds[:, 0] >= np.log(threshold / (1 - threshold)))
@@ -141,7 +129,10 @@ def main() -> None:
     train, validation = [*rows(TALK / "train"), *exchange_rows("train")], rows(TALK / "validation")
     made = fit(train)
     odds = odds_for(validation, made)
-    right, best = np.array([bool(one.kind) for one in validation]), likeliest(validation, odds)
+    right, best = (
+        np.array([bool(one.kind) for one in validation]),
+        likeliest([one.message for one in validation], odds[:, 0]),
+    )
     threshold = threshold_at(right[best], odds[best, 0], PRECISION)
     print("| projects | messages | agreed | average precision | precision | recall | kind |")
     print("|---|--:|--:|--:|--:|--:|--:|")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.fit_statements import TALK, Row, report
-from bench.logistic import average_precision, threshold_at
+from bench.logistic import average_precision, likeliest, threshold_at
 from bench.talk_format import Project, exchanges, label_of, read, said_by, statements_by
 
 from filrouge.core.protocols import PartEmbedder
@@ -69,7 +69,7 @@ def short_examples(part: str) -> list[Example]:
 
 
 def exchange_examples(part: str) -> list[Example]:
-    """The exchanges of `train` or `validation`."""
+    """The exchanges of `train`, `validation` or `bare`."""
     return [
         _example(
             one["prompt"], said_by(one, "user"), one["answered"], said_by(one, "assistant"), one["language"], chat=False
@@ -163,23 +163,12 @@ def read_prompt(prompt: reader.Prompt, model: PartEmbedder) -> reader.PromptVect
 def thresholds(found: Judged) -> dict[str, np.float32]:
     """The thresholds of both models together, chosen on these projects."""
     right = np.array([bool(one.kind) for one in found.units])
-    best = likeliest(found.sentences, found.agreed["both"])
+    best = likeliest([prompt for prompt, _ in found.sentences], found.agreed["both"])
     right_agreed = np.array([agreed for _, agreed in found.sentences])
     return {
         "threshold": np.float32(threshold_at(right, found.odds["both"][:, 0], PRECISION)),
         "threshold_agreed": np.float32(threshold_at(right_agreed[best], found.agreed["both"][best], PRECISION_AGREED)),
     }
-
-
-def likeliest(sentences: Sequence[tuple[int, bool]], odds: Numbers) -> NDArray[np.bool_]:
-    """Of the sentences of each message the likeliest."""
-    best: dict[int, int] = {}
-    for at, (prompt, _) in enumerate(sentences):
-        if odds[at] > odds[best.setdefault(prompt, at)]:
-            best[prompt] = at
-    found = np.zeros(len(sentences), np.bool_)
-    found[list(best.values())] = True
-    return found
 
 
 def recalls(right: NDArray[np.bool_], taken: NDArray[np.bool_], odds: Numbers, shares: Sequence[float]) -> str:
@@ -239,7 +228,7 @@ def agreed_by_model(found: Mapping[str, Judged]) -> Iterator[str]:
     for name, one in found.items():
         right = np.array([agreed for _, agreed in one.sentences])
         for by, odds in one.agreed.items() if right.any() else ():
-            shares = recalls(right, likeliest(one.sentences, odds), odds, (0.75, 0.80, 0.88))
+            shares = recalls(right, likeliest([prompt for prompt, _ in one.sentences], odds), odds, (0.75, 0.80, 0.88))
             yield f"| {by}, {name} | {right.sum()} | {average_precision(right, odds):.3f} | {shares} |"
 
 
@@ -250,7 +239,9 @@ def taken_as_agreed(found: Mapping[str, Judged], threshold: float) -> Iterator[s
         right = np.array([agreed for _, agreed in one.sentences])
         if right.any():
             odds = one.agreed["both"]
-            taken = likeliest(one.sentences, odds) & (odds >= np.log(threshold / (1 - threshold)))
+            taken = likeliest([prompt for prompt, _ in one.sentences], odds) & (
+                odds >= np.log(threshold / (1 - threshold))
+            )
             messages, hits = len({prompt for prompt, _ in one.sentences}), (taken & right).sum()
             precision, recall = hits / max(1, taken.sum()), hits / right.sum()
             yield f"| {name} | {messages} | {right.sum()} | {taken.sum()} | {precision:.3f} | {recall:.3f} |"

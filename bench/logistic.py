@@ -7,7 +7,7 @@ bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -93,6 +93,17 @@ def average_precision(right: NDArray[np.bool_], odds: Numbers) -> float:
     hits = right[np.argsort(-odds, kind="stable")]
     precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
     return float((precision * hits).sum() / max(1, hits.sum()))
+
+
+def likeliest(groups: Sequence[Hashable], odds: Numbers) -> NDArray[np.bool_]:
+    """Which row is the likeliest of its group; the first of equal ones."""
+    best: dict[Hashable, int] = {}
+    for at, group in enumerate(groups):
+        if odds[at] > odds[best.setdefault(group, at)]:
+            best[group] = at
+    found = np.zeros(len(groups), np.bool_)
+    found[list(best.values())] = True
+    return found
 
 
 def threshold_at(right: NDArray[np.bool_], odds: Numbers, precision: float) -> float:

@@ -198,7 +198,8 @@ def vectors_of(prompt: Prompt, found: Sequence[Numbers]) -> PromptVectors | None
     """Return the vectors of a prompt's parts, given those of each of its passages; None if it has no passages."""
     if not found:
         return None
-    every, read = np.concatenate(found), len(_proposals_in_last_words(prompt))
+    every = np.concatenate(found)
+    read = len(every) - len(prompt.units)  # every unit begins in one of the passages
     return PromptVectors(proposals=every[:read], units=every[read:])
 
 
@@ -410,8 +411,9 @@ def find_agreed(prompt: Prompt, vectors: PromptVectors | None) -> tuple[Statemen
     Returns:
         At most one statement, whose span is in the message.
     """
-    found = prompt.proposals if vectors is None else prompt.proposals[-len(vectors.proposals) :]
-    if not found or (vectors is not None and not len(vectors.proposals)):
+    unread = 0 if vectors is None else len(prompt.proposals) - len(vectors.proposals)
+    found = prompt.proposals[unread:]
+    if not found:
         return ()
     features, regression = features_of(found), weights()
     odds, threshold = odds_of(found, features, regression), regression.threshold
