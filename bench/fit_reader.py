@@ -1,7 +1,7 @@
 """Teach the encoder to read prompts: low-rank changes to its last layers, and the weights of its answers.
 
     pip install jax
-    python bench/fit_reader.py          # 25 minutes on two cores; writes both files `reading.npz`
+    python bench/fit_reader.py          # 27 minutes on two cores; writes both files `reading.npz`
     python bench/judge_reader.py        # chooses the thresholds, and reports
 
 A prompt is read behind the end of the agent's message that it answers. For every unit of the prompt the network answers

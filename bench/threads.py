@@ -67,7 +67,7 @@ from filrouge.threads.assignment import (
     route,
 )
 from filrouge.threads.models import Thread
-from filrouge.threads.placing import MAX_EARLIER_PROMPTS, build_exchange
+from filrouge.threads.placing import MAX_EARLIER_PROMPTS, build_exchange, texts_in_sessions
 from filrouge.threads.upkeep import extract_topics
 
 SEED: Final = 6
@@ -222,7 +222,7 @@ class Embedded:
             with np.load(self._file) as kept:
                 self._known = dict(zip(kept["keys"].tolist(), kept["vectors"], strict=True))
 
-    def learn(self, texts: Sequence[str]) -> None:
+    def learn(self, texts: Sequence[str], *, keep: bool = True) -> None:
         new = [text for text in dict.fromkeys(texts) if _key(text) not in self._known]
         for start in range(0, len(new), 128):
             some = new[start : start + 128]
@@ -233,7 +233,7 @@ class Embedded:
                 vector = prompt_vector(made[end - len(own) : end])
                 assert vector is not None
                 self._known[_key(text)] = vector
-        if new:
+        if new and keep:
             keys = list(self._known)
             np.savez(self._file, keys=np.array(keys), vectors=np.stack([self._known[key] for key in keys]))
 
@@ -325,14 +325,27 @@ class _Play:
 
     def exchanges(self, turns: Sequence[Turn]) -> PairComparison:
         """Prompts held against each other; of these streams there are no replies."""
-        levelled: Sequence[Vector | None] = [None] * len(turns)
-        if self.ground is not None and not self.leaving.vectors:
-            levelled = [*self.ground.whiten(np.stack([self.embedded[turn.text] for turn in turns]))]
-        given = [
-            build_exchange(turn.scope.session, turn.text, "", vector, vector)
-            for turn, vector in zip(turns, levelled, strict=True)
-        ]
-        return compare_pairs(given, "words" if self.ground is None or self.leaving.vectors else "vectors")
+        given = [build_exchange(turn.scope.session, turn.text, "") for turn in turns]
+        if self.ground is None or self.leaving.vectors:
+            return compare_pairs(given, "words")
+        texts = texts_in_sessions([(turn.scope.session, turn.text, "") for turn in turns])
+        self.embedded.learn([text for text in texts if text is not None], keep=False)
+        own = np.stack([self.embedded[turn.text] for turn in turns])
+        inside = [self.embedded[text or turn.text] for turn, text in zip(turns, texts, strict=True)]
+        vectors = zip(self.ground.whiten(own), self.ground.whiten(np.stack(inside)), own, strict=True)
+        return compare_pairs(
+            [
+                structs.replace(
+                    one,
+                    prompt_vector=prompt,
+                    vector_with_reply=prompt,
+                    vector_in_session=in_session,
+                    model_vector=plain,
+                )
+                for one, (prompt, in_session, plain) in zip(given, vectors, strict=True)
+            ],
+            "vectors",
+        )
 
     def regrouped(self) -> None:
         if self.leaving.regrouping or len(self.turns) == self.seen:

@@ -127,7 +127,7 @@ _MAX_STEPS_BACK: Final = 4
 #: Number of nearest prompts of other sessions; their mean similarity is the baseline for a prompt.
 _NEAREST_PROMPTS: Final = 6
 #: Number of rounds in which context and probabilities are recomputed.
-ROUNDS: Final = 2
+ROUNDS: Final = 3
 
 TableKind = Literal["vectors", "words"]
 PairWeights = Mapping[str, NDArray[np.float32]]
@@ -146,6 +146,9 @@ class Exchange(Struct, frozen=True, kw_only=True, eq=False):
         session: the session of the prompt.
         prompt_vector: the whitened unit vector of the prompt; None if it has no vector.
         vector_with_reply: the same for prompt and reply as one text, or for the prompt alone while there is no reply.
+        vector_in_session: the same for the prompt behind the end of what was said before it; of the prompt alone where
+            nothing was said, or that vector is unknown.
+        model_vector: the prompt's vector as the bundled model makes it, not whitened; None with any other model.
         prompt_roots: word roots of the prompt.
         reply_roots: word roots of the reply.
         prompt_chars: length of the prompt in characters.
@@ -153,8 +156,10 @@ class Exchange(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     session: str
-    prompt_vector: Vector | None
-    vector_with_reply: Vector | None
+    prompt_vector: Vector | None = None
+    vector_with_reply: Vector | None = None
+    vector_in_session: Vector | None = None
+    model_vector: Vector | None = None
     prompt_roots: frozenset[str]
     reply_roots: frozenset[str] = frozenset()
     prompt_chars: int = 0
@@ -181,6 +186,10 @@ class FeatureTables(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         exchange_vectors: sum of the prompt's vector and the vector with its reply, scaled to unit length.
         prompt_vectors, vectors_with_replies: each of the two vectors separately.
+        vectors_in_sessions: the vectors of the prompts in their sessions; `session_exchange_vectors`: their sums with
+            those with replies, scaled to unit length.
+        model_vectors: the vectors of the bundled model less what they have in common; zero with any other model. Shape
+            (n, 0) if no vectors are used.
         words: words of prompt and reply, weighted by rarity; `prompt_words`: of the prompt only.
         weighted_words: the same as `words`, not scaled to unit length.
         sessions: number of the session, in order of appearance; `positions`: position within the session.
@@ -191,6 +200,9 @@ class FeatureTables(Struct, frozen=True, kw_only=True, eq=False):
     exchange_vectors: FloatArray
     prompt_vectors: FloatArray
     vectors_with_replies: FloatArray
+    vectors_in_sessions: FloatArray
+    session_exchange_vectors: FloatArray
+    model_vectors: FloatArray
     words: FloatArray
     prompt_words: FloatArray
     weighted_words: FloatArray
@@ -209,7 +221,7 @@ def compare_pairs(
     A prompt alone carries little information, so it is read together with its reply and its context. In the first
     round, the context of a prompt is the neighbouring prompts of its session, weighted by the probability that the
     topic did not change in between. In the second round, the context is every prompt that is likely to be of the same
-    thread, in other sessions too.
+    thread, in other sessions too. The third round repeats the second with its probabilities.
 
     Args:
         exchanges: in the order of their prompts.
@@ -221,7 +233,7 @@ def compare_pairs(
         empty = np.empty((0, 0), dtype=np.float32)
         return PairComparison(empty, empty, empty)
     weights = _load_weights()
-    tables = build_tables(exchanges, weights["rarity"], kind)
+    tables = build_tables(exchanges, weights, kind)
     probabilities = continuation_probability(tables, weights, kind)
     for step in range(ROUNDS - 1):
         probabilities = score_round(tables, probabilities, weights, f"{kind}.{step}")
@@ -280,8 +292,12 @@ def consecutive_pairs(tables: FeatureTables) -> tuple[Indices, Indices]:
 
 
 def continuation_features(tables: FeatureTables, later: Indices, before: Indices) -> FloatArray:
-    """Return the features for whether prompts continue the topic of their predecessors, one row per prompt."""
-    return np.stack([*_continuation_columns(tables, later, before)], axis=1).astype(np.float32)
+    """Return the features for whether prompts continue the topic of their predecessors, one row per prompt.
+
+    The last ones are the prompt's vector by the bundled model: it tells "next, the invoices" from "and the other one?".
+    """
+    columns = np.stack([*_continuation_columns(tables, later, before)], axis=1)
+    return np.concatenate([columns, tables.model_vectors[later]], axis=1).astype(np.float32)
 
 
 def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices) -> Iterator[FloatArray]:
@@ -296,6 +312,10 @@ def _continuation_columns(tables: FeatureTables, later: Indices, before: Indices
     yield cosines(tables.prompt_vectors, tables.prompt_vectors)
     yield cosines(tables.prompt_vectors, tables.vectors_with_replies)
     yield cosines(tables.exchange_vectors, tables.exchange_vectors)
+    yield cosines(tables.vectors_in_sessions, tables.vectors_in_sessions)
+    yield cosines(tables.vectors_in_sessions, tables.exchange_vectors)
+    yield cosines(tables.exchange_vectors, tables.vectors_in_sessions)
+    yield (tables.vectors_in_sessions[later] * tables.prompt_vectors[later]).sum(axis=1)
     yield np.where(is_recent, similarity, -1.0).max(axis=1)
     yield np.where(is_recent, similarity, 0.0).sum(axis=1) / is_recent.sum(axis=1)
     yield cosines(tables.words, tables.words)
@@ -348,6 +368,11 @@ def pair_features(tables: FeatureTables, probabilities: FloatArray, rows: Rows =
     yield tables.words[rows] @ tables.words.T
     yield continuation
     yield np.asarray(np.log(np.maximum(continuation, 2e-3)) * same_session, dtype=np.float32)
+    amounts = np.linalg.norm(tables.weighted_words, axis=1, keepdims=True)
+    for vectors in (tables.vectors_in_sessions, tables.session_exchange_vectors):
+        yield vectors[rows] @ vectors.T
+        contexts = _unit_rows((probabilities * probabilities) @ (vectors * amounts))
+        yield contexts[rows] @ contexts.T
     present, word_weights = (tables.weighted_words > 0.0).astype(np.float32), tables.weighted_words.max(axis=0)
     for context in (probabilities, probabilities * probabilities):
         vectors = _unit_rows(context @ tables.exchange_vectors)
@@ -367,7 +392,9 @@ def pair_features(tables: FeatureTables, probabilities: FloatArray, rows: Rows =
     distance = np.abs(tables.positions[rows, None] - tables.positions[None, :])
     for max_distance in (1, 2, 4):
         yield (same_session & (distance <= max_distance)).astype(np.float32)
-    yield (np.abs(tables.sessions[rows, None] - tables.sessions[None, :]) == 1).astype(np.float32)
+    apart = np.abs(tables.sessions[rows, None] - tables.sessions[None, :])
+    yield (apart == 1).astype(np.float32)
+    yield np.log1p(apart).astype(np.float32)
     for power in (1.0, 0.5):  # all features are weaker when there are few prompts
         yield np.full(same_session.shape, len(probabilities) ** -power, dtype=np.float32)
 
@@ -386,11 +413,13 @@ def _same_session(tables: FeatureTables, rows: Rows) -> NDArray[np.bool_]:
 # --- exchanges as tables
 
 
-def build_tables(exchanges: Sequence[Exchange], rarity: FloatArray, kind: TableKind) -> FeatureTables:
+def build_tables(exchanges: Sequence[Exchange], weights: PairWeights, kind: TableKind) -> FeatureTables:
     """Convert exchanges into tables.
 
     Args:
-        rarity: rarity of the words of each bucket in general, shape (`BUCKETS`,).
+        exchanges: in the order of their prompts.
+        weights: `rarity`, of the words of each bucket in general, shape (`BUCKETS`,); `usual`, the mean vector of
+            prompts by the bundled model.
         kind: for `words`, all vectors are zero.
     """
     numbers: dict[str, int] = {}
@@ -399,15 +428,29 @@ def build_tables(exchanges: Sequence[Exchange], rarity: FloatArray, kind: TableK
     for session in sessions:
         positions.append(session_sizes[session])
         session_sizes[session] += 1
-    prompt_vectors, vectors_with_replies = (
-        _subtract_mean([exchange.prompt_vector if kind == "vectors" else None for exchange in exchanges]),
-        _subtract_mean([exchange.vector_with_reply if kind == "vectors" else None for exchange in exchanges]),
-    )
-    weighted_words, weighted_prompt_words = _weight_by_rarity(exchanges, rarity)
+
+    def centred(vectors: Iterable[Vector | None]) -> FloatArray:
+        return _subtract_mean([vector if kind == "vectors" else None for vector in vectors])
+
+    prompt_vectors = centred(exchange.prompt_vector for exchange in exchanges)
+    vectors_with_replies = centred(exchange.vector_with_reply for exchange in exchanges)
+    vectors_in_sessions = centred(exchange.vector_in_session for exchange in exchanges)
+    usual = weights["usual"] if kind == "vectors" else np.empty(0, dtype=np.float32)
+    weighted_words, weighted_prompt_words = _weight_by_rarity(exchanges, weights["rarity"])
     return FeatureTables(
         exchange_vectors=_unit_rows(prompt_vectors + vectors_with_replies),
         prompt_vectors=prompt_vectors,
         vectors_with_replies=vectors_with_replies,
+        vectors_in_sessions=vectors_in_sessions,
+        session_exchange_vectors=_unit_rows(vectors_in_sessions + vectors_with_replies),
+        model_vectors=np.stack(
+            [
+                np.zeros_like(usual)
+                if not len(usual) or exchange.model_vector is None
+                else exchange.model_vector - usual
+                for exchange in exchanges
+            ]
+        ),
         words=_unit_rows(weighted_words),
         prompt_words=_unit_rows(weighted_prompt_words),
         weighted_words=weighted_words,
@@ -485,9 +528,9 @@ def _load_weights() -> PairWeights:
 # Routing of one prompt.
 
 #: Minimum mean probability for two groups to be one thread. Chosen on the training conversations.
-SAME_THREAD_THRESHOLD: Final = 0.28
+SAME_THREAD_THRESHOLD: Final = 0.24
 #: Between these values, a model is asked about a suspended or archived thread.
-MIN_BORDERLINE, MAX_BORDERLINE = 0.18, 0.36
+MIN_BORDERLINE, MAX_BORDERLINE = 0.15, 0.31
 #: Candidates to log: those above this value, and at least this many of the best.
 LOGGED_ABOVE, MIN_LOGGED = 0.3, 3
 

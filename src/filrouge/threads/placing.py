@@ -26,6 +26,7 @@ from filrouge.core.clock import Clock, new_id
 from filrouge.core.errors import ModelUnavailable, Unreadable
 from filrouge.core.protocols import Tx, Vector, Vectors
 from filrouge.core.scope import LOCAL_USER
+from filrouge.extraction.statement_model import EMBEDDER
 from filrouge.extraction.summaries import MAX_TITLE_CHARS
 from filrouge.extraction.understanding import RequestRunner
 from filrouge.extraction.vocabulary import detect_language
@@ -87,7 +88,9 @@ from filrouge.threads.upkeep import (
 # Exchanges: prompts with the turns that followed them, prepared for comparison.
 
 #: Maximum number of characters read of a prompt and of its replies, and of turns searched for the replies.
-_MAX_PROMPT_CHARS, _MAX_REPLIES_CHARS, _MAX_FOLLOWING_TURNS = 1200, 600, 6
+_MAX_PROMPT_CHARS, _MAX_REPLIES_CHARS, MAX_FOLLOWING_TURNS = 1200, 600, 6
+#: Words said before a prompt that are read with it, and words of the prompt. More of what was said before tells less.
+_WORDS_BEFORE, _WORDS_OF_PROMPT = 45, 135
 
 
 class PromptBatch(Struct, frozen=True, kw_only=True):
@@ -96,7 +99,7 @@ class PromptBatch(Struct, frozen=True, kw_only=True):
     Attributes:
         replies: by prompt, the texts of the turns that followed it, joined. They are turns of the agent, and of the
             user if too short to be placed by themselves.
-        vectors: prompt vectors by prompt.
+        vectors: prompt vectors by prompt, as they are stored.
         vectors_with_replies: the same, joined with the vectors of the replies.
         whitening: whitening transform of the user's prompts; None while there is too little data.
     """
@@ -112,7 +115,7 @@ def load_batch(
     parts: StoreContext, tx: Tx, vectors: VectorSearch, ids: Sequence[str], whitening: Whitening | None
 ) -> PromptBatch:
     """Read these prompts; prompts that were deleted are left out."""
-    following_turns = Threads(tx).following_turns(ids, _MAX_FOLLOWING_TURNS)
+    following_turns = Threads(tx).following_turns(ids, MAX_FOLLOWING_TURNS)
     reply_ids = [id_ for turn_ids in following_turns.values() for id_ in turn_ids]
     turns = {turn.id: turn for turn in parts.turns(tx).get([*ids, *reply_ids])}
     prompt_vectors, vectors_with_replies = dict[str, Vector](), dict[str, Vector]()
@@ -159,23 +162,59 @@ def vector_with_replies(prompt: str, vector: Vector, replies: Iterable[tuple[str
 
 def build_exchanges(batch: PromptBatch, vectors: VectorSearch) -> tuple[list[Exchange], TableKind]:
     """Convert prompts into exchanges, and return which kind of comparison to use."""
-    kind: TableKind = "words"
-    prompt_vectors, vectors_with_replies = dict[str, Vector](), dict[str, Vector]()
-    if batch.whitening is not None and batch.vectors and vectors.space.model != HASHED:
-        kind = "vectors"  # hashed words carry less than the words themselves
-        prompt_vectors = _whiten(batch.whitening, batch.vectors)
-        vectors_with_replies = _whiten(batch.whitening, batch.vectors_with_replies)
-    exchanges = [
-        build_exchange(
-            f"{turn.host} {turn.scope.session}",
-            turn.text,
-            batch.replies[turn.id],
-            prompt_vectors.get(turn.id),
-            vectors_with_replies.get(turn.id),
+    exchanges = [build_exchange(_session(turn), turn.text, batch.replies[turn.id]) for turn in batch.prompts]
+    if batch.whitening is None or not batch.vectors or vectors.space.model == HASHED:
+        return exchanges, "words"  # hashed words carry less than the words themselves
+    ids = [turn.id for turn in batch.prompts]
+    prompt_vectors = _whiten(batch.whitening, batch.vectors)
+    vectors_with_replies = _whiten(batch.whitening, batch.vectors_with_replies)
+    is_bundled = vectors.space.model == EMBEDDER
+    in_sessions = _vectors_in_sessions(batch, vectors) if is_bundled else {}
+    vectors_in_sessions = prompt_vectors | _whiten(batch.whitening, in_sessions)
+    return [
+        replace(
+            exchange,
+            prompt_vector=prompt_vectors.get(id_),
+            vector_with_reply=vectors_with_replies.get(id_),
+            vector_in_session=vectors_in_sessions.get(id_),
+            model_vector=batch.vectors.get(id_) if is_bundled else None,
         )
-        for turn in batch.prompts
-    ]
-    return exchanges, kind
+        for id_, exchange in zip(ids, exchanges, strict=True)
+    ], "vectors"
+
+
+def _session(turn: Turn) -> str:
+    return f"{turn.host} {turn.scope.session}"
+
+
+def _vectors_in_sessions(batch: PromptBatch, vectors: VectorSearch) -> dict[str, Vector]:
+    """Embed prompts behind what was said before them; those that begin a session or have no vector are left out.
+
+    These vectors are not stored: the embedder's cache keeps those of the newest prompts.
+    """
+    texts = texts_in_sessions([(_session(turn), turn.text, batch.replies[turn.id]) for turn in batch.prompts])
+    found = {
+        turn.id: text
+        for turn, text in zip(batch.prompts, texts, strict=True)
+        if text is not None and turn.id in batch.vectors
+    }
+    embedded = vectors.passages(list(found.values())) if found else None
+    return {} if embedded is None else dict(zip(found, embedded, strict=True))
+
+
+def texts_in_sessions(exchanges: Iterable[tuple[str, str, str]]) -> list[str | None]:
+    """Return each prompt behind the end of the exchange before it in its session; None for the first of a session.
+
+    Args:
+        exchanges: session, prompt and replies of each, in the order of the prompts.
+    """
+    texts, last = list[str | None](), dict[str, str]()
+    for session, prompt, replies in exchanges:
+        own = " ".join(prompt[:_MAX_PROMPT_CHARS].split()[:_WORDS_OF_PROMPT])
+        before = last.get(session, "")
+        texts.append(f"{before}\n{own}" if before else None)
+        last[session] = " ".join(f"{prompt[:_MAX_PROMPT_CHARS]} {replies}".split()[-_WORDS_BEFORE:])
+    return texts
 
 
 def join_replies(texts: Iterable[str]) -> str:
@@ -183,14 +222,10 @@ def join_replies(texts: Iterable[str]) -> str:
     return "\n".join(text[:_MAX_REPLIES_CHARS] for text in texts)[:_MAX_REPLIES_CHARS]
 
 
-def build_exchange(
-    session: str, text: str, replies: str, vector: Vector | None, vector_with_reply: Vector | None
-) -> Exchange:
-    """Build the exchange of a prompt and its replies, with their whitened vectors."""
+def build_exchange(session: str, text: str, replies: str) -> Exchange:
+    """Build the exchange of a prompt and its replies, without vectors."""
     return Exchange(
         session=session,
-        prompt_vector=vector,
-        vector_with_reply=vector_with_reply,
         prompt_roots=roots([text[:_MAX_PROMPT_CHARS]]),
         reply_roots=roots([replies]),
         prompt_chars=len(text),

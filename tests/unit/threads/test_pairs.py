@@ -29,11 +29,13 @@ TAXES = (
 )
 
 
+#: Every word is as rare as the others, and prompts have nothing in common.
+WEIGHTS = {"rarity": np.ones(BUCKETS, dtype=np.float32), "usual": np.zeros(384, dtype=np.float32)}
+
+
 def exchange(text: str, session: str = "s", reply: str = "") -> Exchange:
     return Exchange(
         session=session,
-        prompt_vector=None,
-        vector_with_reply=None,
         prompt_roots=roots([text]),
         reply_roots=roots([reply]),
         prompt_chars=len(text),
@@ -97,12 +99,37 @@ def test_it_is_a_probability_the_same_both_ways_and_the_same_each_time(said: lis
 
 def exchange_with_vectors(text: str, session: str, seed: int) -> Exchange:
     draw = np.random.default_rng(seed)
-    prompt, whole = (draw.standard_normal(8).astype(np.float32) for _ in range(2))
+    prompt, whole, inside, model = (draw.standard_normal(384).astype(np.float32) for _ in range(4))
     return replace(
         exchange(text, session),
         prompt_vector=prompt / np.linalg.norm(prompt),
         vector_with_reply=whole / np.linalg.norm(whole),
+        vector_in_session=inside / np.linalg.norm(inside),
+        model_vector=model / np.linalg.norm(model),
     )
+
+
+def test_prompts_of_two_sessions_that_are_alike_behind_what_was_said_before_them_are_likelier_of_one_thread() -> None:
+    one, other, third = (exchange_with_vectors(text, session, 1) for text, session in zip("abc", "xyz", strict=True))
+    far = exchange_with_vectors("d", "z", 2).vector_in_session
+
+    def likely(inside: np.ndarray | None) -> float:
+        return float(
+            compare_pairs([one, other, replace(third, vector_in_session=inside)], "vectors").probabilities[0, 2]
+        )
+
+    assert likely(one.vector_in_session) > likely(far)
+
+
+def test_a_prompt_s_vector_by_the_bundled_model_tells_whether_it_goes_on() -> None:
+    before, asked = exchange_with_vectors(BREAD[0], "s", 1), exchange_with_vectors(TAXES[0], "s", 2)
+
+    def likely(vector: np.ndarray | None) -> float:
+        return float(compare_pairs([before, replace(asked, model_vector=vector)], "vectors").probabilities[0, 1])
+
+    vectors = [exchange_with_vectors("", "s", seed).model_vector for seed in range(8)]
+
+    assert len({likely(vector) for vector in (None, *vectors)}) == 9
 
 
 @given(talk, st.data())
@@ -115,7 +142,7 @@ def test_some_prompts_are_compared_with_all_as_all_are(said: list[tuple[str, str
     assert np.allclose(found.probabilities, all_.probabilities[some], atol=1e-5)
     assert np.allclose(found.similarities, all_.similarities[some], atol=1e-5)
     assert np.allclose(found.word_similarities, all_.word_similarities[some], atol=1e-5)
-    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32), "vectors")
+    tables = build_tables(exchanges, WEIGHTS, "vectors")
     features = pair_features(tables, all_.probabilities, np.asarray(some, dtype=np.int64))
     for found_feature, feature in zip(features, pair_features(tables, all_.probabilities), strict=True):
         assert np.allclose(found_feature, feature[some], atol=1e-5)
@@ -136,7 +163,7 @@ def test_every_word_counts_by_its_rarity(said: list[tuple[frozenset[str], frozen
         lengths = [math.sqrt(sum(squares[word] for word in found)) for found in (left, right)]
         return sum(squares[word] for word in left & right) / (lengths[0] * lengths[1]) if all(lengths) else 0.0
 
-    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32), "vectors")
+    tables = build_tables(exchanges, WEIGHTS, "vectors")
 
     wanted = [[similarity(left, right) for right in all_words] for left in all_words]
     assert np.allclose(tables.words @ tables.words.T, wanted, atol=1e-5)
@@ -147,8 +174,10 @@ def test_every_word_counts_by_its_rarity(said: list[tuple[frozenset[str], frozen
 def test_where_words_alone_are_compared_vectors_are_left_out() -> None:
     exchanges = [exchange_with_vectors(text, "s", seed) for seed, text in enumerate(BREAD)]
 
-    tables = build_tables(exchanges, np.ones(BUCKETS, dtype=np.float32), "words")
+    tables = build_tables(exchanges, WEIGHTS, "words")
 
     assert not tables.prompt_vectors.any()
     assert not tables.vectors_with_replies.any()
     assert not tables.exchange_vectors.any()
+    assert not tables.vectors_in_sessions.any()
+    assert not tables.model_vectors.any()

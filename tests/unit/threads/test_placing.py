@@ -29,7 +29,7 @@ from filrouge.testing import AnotherHash, idle, running
 from filrouge.threads import placing
 from filrouge.threads.assignment import Whitening
 from filrouge.threads.models import Routing
-from filrouge.threads.placing import load_batch, vector_with_replies
+from filrouge.threads.placing import build_exchanges, load_batch, texts_in_sessions, vector_with_replies
 from filrouge.threads.reports import explain_placement
 from filrouge.threads.repository import ThreadErasing, Threads, ThreadVectors
 from filrouge.threads.service import move
@@ -397,6 +397,42 @@ def fork(parts: Parts, turn_id: str, thread_id: str) -> None:
         placing.apply_routing(parts, tx, one, left, known, parts.vectors, caps)
 
     parts.writer.run(write)
+
+
+def test_a_prompt_is_read_behind_the_end_of_what_was_said_before_it_in_its_session() -> None:
+    long = " ".join(f"w{number}" for number in range(300))
+    said = [
+        ("monday", "The loaf is flat.", "Is the starter old?"),
+        ("tuesday", long, long),
+        ("monday", "Two  weeks.", ""),
+        ("tuesday", long, ""),
+    ]
+
+    first, other_first, second, other_second = texts_in_sessions(said)
+
+    assert (first, other_first) == (None, None)
+    assert second == "The loaf is flat. Is the starter old?\nTwo weeks."
+    assert other_second is not None
+    before, own = other_second.split("\n")
+    assert long.endswith(before)
+    assert 40 <= len(before.split()) <= 50
+    assert long.startswith(own)
+    assert 100 <= len(own.split()) <= 150
+
+
+@pytest.mark.parametrize(("model", "is_bundled"), [("multilingual-e5-small", True), ("other", False)])
+def test_only_the_bundled_model_reads_prompts_in_their_sessions(tmp_path: Path, model: str, is_bundled: bool) -> None:
+    with running(str(tmp_path), embedding="one", makers={"one": lambda: AnotherHash(model)}) as parts:
+        tell(parts, "a", COUPON[0], POSTGRES[0])
+        ids = prompts(parts)
+        whitening = Whitening.fit(np.random.default_rng(0).normal(size=(2000, 384)).astype(np.float32))
+        batch = parts.readers.here(lambda tx: load_batch(parts, tx, parts.vectors, ids, whitening))
+        (first, second), kind = build_exchanges(batch, parts.vectors)
+
+    assert kind == "vectors"
+    own = [(one.prompt_vector, one.vector_in_session) for one in (first, second)]
+    assert [np.array_equal(np.array(alone), np.array(inside)) for alone, inside in own] == [True, not is_bundled]
+    assert [one.model_vector is not None for one in (first, second)] == [is_bundled] * 2
 
 
 def test_a_prompt_and_its_replies_weigh_by_what_is_read_of_them() -> None:
