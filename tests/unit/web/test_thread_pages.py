@@ -13,7 +13,7 @@ from .conftest import Site
 
 COUPON = "The checkout page breaks when the coupon is empty, please find out why the coupon fails"
 RULE = "Always validate the coupon in the coupon service of the checkout, never in the form."
-POSTGRES = "We must migrate the Postgres database to version 17, what changes in our Postgres schema?"
+POSTGRES = "Which indexes of the Postgres database grow too fast, and how large is its biggest schema by now?"
 
 
 def told(site: Site, *texts: str) -> list[dict[str, Any]]:
