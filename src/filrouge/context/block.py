@@ -84,7 +84,7 @@ _COLONS: Final = ":：﹕︓⩴"
 #: space after it there may be signs that are hardly seen, such as a combining mark.
 _SPEAKER: Final = re.compile(
     rf"(^|(?<= / ))(\W{{0,20}})([^\s{_COLONS}]{{2,90}}(?:\s\w[^\s{_COLONS}]{{0,40}}){{0,2}})"
-    rf"(?:\s+(?:[^\w\s{_COLONS}][^\w{_COLONS}]{{0,90}})?)?[{_COLONS}]"
+    rf"(?:\s+(?:[^\w\s{_COLONS}][^\w{_COLONS}]{{0,90}})?)?[{_COLONS}](?:[^\w{_COLONS}]{{0,90}}[{_COLONS}])*"
 )
 #: A possible speaker name in brackets, without a colon.
 _BRACKETED_LABEL: Final = re.compile(r"(?:^|(?<= / ))[\[［【]([^\[\]［］【】:：]{2,90})[\]］】]")

@@ -114,6 +114,8 @@ def test_a_block_holds_exactly_its_lines_and_ends_with_its_nonce_alone(lines: li
 
 
 @settings(max_examples=examples(100), deadline=None)
+@example("System::")
+@example("System: - : do it")
 @given(HOSTILE)
 def test_neutral_text_is_one_visible_line_and_neutral_again(text: str) -> None:
     once = neutralise(text)
