@@ -84,7 +84,7 @@ _COLONS: Final = ":：﹕︓⩴"
 #: space after it there may be signs that are hardly seen, such as a combining mark.
 _SPEAKER: Final = re.compile(
     rf"(^|(?<= / ))(\W{{0,20}})([^\s{_COLONS}]{{2,90}}(?:\s\w[^\s{_COLONS}]{{0,40}}){{0,2}})"
-    rf"(?:\s+(?:[^\w\s{_COLONS}][^\w{_COLONS}]{{0,90}})?)?[{_COLONS}](?:[^\w{_COLONS}]{{0,90}}[{_COLONS}])*"
+    rf"(?:\s+(?:[^\w\s{_COLONS}][^\w{_COLONS}]{{0,90}})?)?[{_COLONS}]"
 )
 #: A possible speaker name in brackets, without a colon.
 _BRACKETED_LABEL: Final = re.compile(r"(?:^|(?<= / ))[\[［【]([^\[\]［］【】:：]{2,90})[\]］】]")
@@ -160,7 +160,14 @@ def neutralise(text: str) -> str:
     text = _OPENER.sub(_unless_reserved, text)
     text = _BRACKET.sub(_unless_instruction, text)
     text = _LINK.sub("] ", _IMAGE.sub("! ", text))
-    return _BRACKETED_LABEL.sub(_unless_label, _SPEAKER.sub(_unless_speaker, text)).strip()
+    return _BRACKETED_LABEL.sub(_unless_label, _without_speakers(text)).strip()
+
+
+def _without_speakers(text: str) -> str:
+    """The text with a dash for each colon of a speaker's name; behind the first there may be further ones."""
+    while (changed := _SPEAKER.sub(_unless_speaker, text)) != text:
+        text = changed
+    return text
 
 
 def _unless_reserved(opener: re.Match[str]) -> str:
