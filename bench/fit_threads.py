@@ -6,8 +6,9 @@
 Logistic regressions, fitted by Newton's method on `bench/data/talk/train`: whether a prompt goes on with the one before
 it, and in three rounds whether two prompts of a session, and two of different sessions, are of one thread. Every round
 gets the probabilities of the one before from weights that were fitted without the project in question (five folds), so
-that it learns from the errors it will meet. All of it twice: with the vectors of the bundled model above the ground, so
-that they mean the same in other spaces, and with words alone.
+that it learns from the errors it will meet. All of it twice: with the whitened vectors of the bundled model, which mean
+the same in other spaces, and with words alone. Whether a prompt goes on is also told by its vector as the bundled model
+makes it; with another model these numbers are left at their mean.
 
 A project of two sessions with a prompt each looks otherwise than one of fifty prompts, and a prompt that is placed has
 no reply yet. So short excerpts of projects count as well: some sessions, of each a few prompts in a row, the last one
@@ -170,11 +171,11 @@ def excerpts(one: Spoken, chance: np.random.Generator) -> Iterator[Spoken]:
 
 def _beginning(given: Sequence[Exchange]) -> list[Exchange]:
     """An excerpt, in which nothing was said before the first prompt of each session."""
-    first = {one.session: place for place, one in reversed(list(enumerate(given)))}
-    return [
-        replace(one, vector_in_session=one.prompt_vector) if first[one.session] == place else one
-        for place, one in enumerate(given)
-    ]
+    begun, found = set[str](), list[Exchange]()
+    for one in given:
+        found.append(one if one.session in begun else replace(one, vector_in_session=one.prompt_vector))
+        begun.add(one.session)
+    return found
 
 
 def rarity_of(given: Sequence[Spoken]) -> Numbers:
@@ -193,12 +194,12 @@ def usual_of(given: Sequence[Spoken]) -> Numbers:
     return np.mean(vectors, axis=0).astype(np.float32)
 
 
-def regressed(given: Numbers, wanted: Numbers, counts: Numbers, signs: int | None = None) -> Numbers:
-    """The weights of a logistic regression, the last one the constant; columns after `signs` are those of a vector."""
+def regressed(given: Numbers, wanted: Numbers, counts: Numbers, of_vector: int = 0) -> Numbers:
+    """The weights of a logistic regression, the last one the constant; the last `of_vector` columns are a vector's."""
     mean, spread = given.mean(axis=0), given.std(axis=0) + 1e-9
     rows: Numbers = np.concatenate([(given - mean) / spread, np.ones((len(given), 1))], axis=1)
     decay: Numbers = np.full(len(spread) + 1, RIDGE * counts.sum())
-    decay[signs if signs is not None else len(spread) :] *= RIDGE_OF_VECTOR / RIDGE
+    decay[len(spread) - of_vector :] *= RIDGE_OF_VECTOR / RIDGE
     decay[-1] = 0.0
     weights = by_newton(rows, wanted, decay, counts, steps=25)
     plain: Numbers = weights[:-1] / spread
@@ -249,8 +250,8 @@ def fitted(
     rows: list[Any] = [went_on(one, own) for one, own in zip(read, threads, strict=True)]
     for fold, made in enumerate(parts):
         given, wanted = map(np.concatenate, zip(*(rows[place] for place in others(fold)), strict=True))
-        signs = given.shape[1] - read[0].model_vectors.shape[1]
-        made[f"{kind}.on"] = regressed(given, wanted, counted(rows, others(fold)), signs)
+        of_vector = read[0].model_vectors.shape[1]
+        made[f"{kind}.on"] = regressed(given, wanted, counted(rows, others(fold)), of_vector)
     near = [assignment.continuation_probability(one, parts[fold], kind) for one, fold in zip(read, folds, strict=True)]
     for number in range(ROUNDS):
         name = f"{kind}.{number}"

@@ -115,6 +115,10 @@ class Judged:
     sentences: list[tuple[int, bool]]
     agreed: Mapping[str, Numbers]
 
+    def likeliest(self, odds: Numbers) -> NDArray[np.bool_]:
+        """Which sentence is the likeliest of its message, by these log odds."""
+        return likeliest([prompt for prompt, _ in self.sentences], odds)
+
 
 def judged(given: Sequence[Example], model: PartEmbedder, head: NetworkHead) -> Judged:
     """Every unit, and every sentence of a message (with the number of its prompt), as the product reads them."""
@@ -163,7 +167,7 @@ def read_prompt(prompt: reader.Prompt, model: PartEmbedder) -> reader.PromptVect
 def thresholds(found: Judged) -> dict[str, np.float32]:
     """The thresholds of both models together, chosen on these projects."""
     right = np.array([bool(one.kind) for one in found.units])
-    best = likeliest([prompt for prompt, _ in found.sentences], found.agreed["both"])
+    best = found.likeliest(found.agreed["both"])
     right_agreed = np.array([agreed for _, agreed in found.sentences])
     return {
         "threshold": np.float32(threshold_at(right, found.odds["both"][:, 0], PRECISION)),
@@ -228,7 +232,7 @@ def agreed_by_model(found: Mapping[str, Judged]) -> Iterator[str]:
     for name, one in found.items():
         right = np.array([agreed for _, agreed in one.sentences])
         for by, odds in one.agreed.items() if right.any() else ():
-            shares = recalls(right, likeliest([prompt for prompt, _ in one.sentences], odds), odds, (0.75, 0.80, 0.88))
+            shares = recalls(right, one.likeliest(odds), odds, (0.75, 0.80, 0.88))
             yield f"| {by}, {name} | {right.sum()} | {average_precision(right, odds):.3f} | {shares} |"
 
 
@@ -239,9 +243,7 @@ def taken_as_agreed(found: Mapping[str, Judged], threshold: float) -> Iterator[s
         right = np.array([agreed for _, agreed in one.sentences])
         if right.any():
             odds = one.agreed["both"]
-            taken = likeliest([prompt for prompt, _ in one.sentences], odds) & (
-                odds >= np.log(threshold / (1 - threshold))
-            )
+            taken = one.likeliest(odds) & (odds >= np.log(threshold / (1 - threshold)))
             messages, hits = len({prompt for prompt, _ in one.sentences}), (taken & right).sum()
             precision, recall = hits / max(1, taken.sum()), hits / right.sum()
             yield f"| {name} | {messages} | {right.sum()} | {taken.sum()} | {precision:.3f} | {recall:.3f} |"

@@ -128,7 +128,7 @@ class VectorSearch(Struct, frozen=True, kw_only=True):
         try:
             return embed_in_batches(self.embedder, texts)
         except EmbedderUnavailable:
-            _LOG.warning("embedder unavailable; %d texts are queued for embedding", len(texts))
+            _LOG.warning("embedder unavailable; %d texts have no vectors for now", len(texts))
             return None
 
     def parts(self, passages: Sequence[PassageParts]) -> list[Vectors] | None:

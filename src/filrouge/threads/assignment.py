@@ -368,13 +368,13 @@ def pair_features(tables: FeatureTables, probabilities: FloatArray, rows: Rows =
     yield tables.words[rows] @ tables.words.T
     yield continuation
     yield np.asarray(np.log(np.maximum(continuation, 2e-3)) * same_session, dtype=np.float32)
-    amounts = np.linalg.norm(tables.weighted_words, axis=1, keepdims=True)
+    squared, amounts = probabilities * probabilities, np.linalg.norm(tables.weighted_words, axis=1, keepdims=True)
     for vectors in (tables.vectors_in_sessions, tables.session_exchange_vectors):
         yield vectors[rows] @ vectors.T
-        contexts = _unit_rows((probabilities * probabilities) @ (vectors * amounts))
+        contexts = _unit_rows(squared @ (vectors * amounts))
         yield contexts[rows] @ contexts.T
     present, word_weights = (tables.weighted_words > 0.0).astype(np.float32), tables.weighted_words.max(axis=0)
-    for context in (probabilities, probabilities * probabilities):
+    for context in (probabilities, squared):
         vectors = _unit_rows(context @ tables.exchange_vectors)
         words = _unit_rows(np.minimum(context @ present, 1.0) * word_weights)
         similarities = vectors @ vectors.T
@@ -435,7 +435,11 @@ def build_tables(exchanges: Sequence[Exchange], weights: PairWeights, kind: Tabl
     prompt_vectors = centred(exchange.prompt_vector for exchange in exchanges)
     vectors_with_replies = centred(exchange.vector_with_reply for exchange in exchanges)
     vectors_in_sessions = centred(exchange.vector_in_session for exchange in exchanges)
-    usual = weights["usual"] if kind == "vectors" else np.empty(0, dtype=np.float32)
+    model_vectors = np.empty((len(exchanges), 0), dtype=np.float32)
+    if kind == "vectors":
+        usual = weights["usual"]
+        vectors = [usual if exchange.model_vector is None else exchange.model_vector for exchange in exchanges]
+        model_vectors = np.stack(vectors) - usual
     weighted_words, weighted_prompt_words = _weight_by_rarity(exchanges, weights["rarity"])
     return FeatureTables(
         exchange_vectors=_unit_rows(prompt_vectors + vectors_with_replies),
@@ -443,14 +447,7 @@ def build_tables(exchanges: Sequence[Exchange], weights: PairWeights, kind: Tabl
         vectors_with_replies=vectors_with_replies,
         vectors_in_sessions=vectors_in_sessions,
         session_exchange_vectors=_unit_rows(vectors_in_sessions + vectors_with_replies),
-        model_vectors=np.stack(
-            [
-                np.zeros_like(usual)
-                if not len(usual) or exchange.model_vector is None
-                else exchange.model_vector - usual
-                for exchange in exchanges
-            ]
-        ),
+        model_vectors=model_vectors,
         words=_unit_rows(weighted_words),
         prompt_words=_unit_rows(weighted_prompt_words),
         weighted_words=weighted_words,
