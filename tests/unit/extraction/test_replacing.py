@@ -20,7 +20,7 @@ def replaced(
     old: str = OLD,
     *,
     similarity: float = 0.93,
-    need: float = 0.75,
+    need: float = 0.96,
     compared: int = 5,
     same_turn: bool = False,
 ) -> float:
@@ -39,12 +39,12 @@ def test_another_value_of_the_same_thing_replaces_it() -> None:
 
 @pytest.mark.parametrize("new", ["the kiosk is painted green", "Marc joins the team on Monday"])
 def test_another_thing_replaces_nothing(new: str) -> None:
-    assert replaced(new, similarity=0.82) < REPLACE_THRESHOLD
+    assert replaced(new, similarity=0.82, need=0.7) < REPLACE_THRESHOLD
 
 
 def test_what_a_prompt_would_not_need_together_is_less_likely_replaced() -> None:
     said = "the demo is now on Friday at 14"
-    assert replaced(said, need=0.4) < replaced(said, need=0.75)
+    assert replaced(said, need=0.7) < replaced(said, need=0.96)
 
 
 def test_to_stand_out_among_many_tells_less_than_to_stand_out_among_a_few() -> None:

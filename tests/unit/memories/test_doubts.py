@@ -17,7 +17,7 @@ from filrouge.testing import idle, running
 from filrouge.transfer.service import ImportPage, import_page
 from tests.support.given import SHOP, event, known, say
 
-OLD, NEW = "Deliveries are free from 75 euros.", "Whoever buys for 90 euros pays nothing for the van."
+OLD, NEW = "The billing service runs on Debian 12.", "The billing service has 2 GB of memory."
 OTHERS = (
     "Invoices go to Lea every Friday.",
     "The demo is on Thursday at ten.",
@@ -26,7 +26,7 @@ OTHERS = (
     "The red van belongs to Shaz.",
     "The website is written in Elixir.",
     "The gateway listens on port 8443.",
-    "The billing service runs on Debian 12.",
+    "Deliveries are free from 75 euros.",
     "The accountant is Mrs Moreau.",
 )
 
@@ -68,7 +68,7 @@ def brought(parts: Parts) -> set[str]:
 def test_the_newer_of_two_speaks_alone_until_the_older_is_said_again(parts: Parts) -> None:
     later(parts, NEW)
     assert brought(parts) == {NEW, *OTHERS}
-    assert {OLD, NEW} <= {hit.text for hit in known(parts, "delivery euros").hits}
+    assert {OLD, NEW} <= {hit.text for hit in known(parts, "billing service").hits}
     later(parts, OLD)
     assert brought(parts) == {OLD, NEW, *OTHERS}
 
@@ -80,13 +80,12 @@ def test_among_few_memories_none_is_in_doubt(young: Parts) -> None:
 
 def test_once_the_newer_is_erased_the_older_is_not_in_doubt(parts: Parts) -> None:
     later(parts, NEW)
-    erase(parts, [hit.id for hit in known(parts, "delivery euros").hits if hit.text == NEW])
+    erase(parts, [hit.id for hit in known(parts, "billing service").hits if hit.text == NEW])
     assert brought(parts) == {OLD, *OTHERS}
 
 
 def test_what_nobody_vouches_for_puts_nothing_in_doubt_that_the_user_said(parts: Parts) -> None:
-    text = "We decided that whoever buys for 90 euros pays nothing for the van."
-    turn = ImportedTurn(key="1", session="later", role="user", source="prompt", text=text, at=time.time(), project=SHOP)
+    turn = ImportedTurn(key="1", session="later", role="user", source="prompt", text=NEW, at=time.time(), project=SHOP)
     import_page(parts, ImportPage(source="claude-code", trusted=False, turns=[turn]))
     idle(parts)
-    assert brought(parts) == {text, OLD, *OTHERS}
+    assert brought(parts) == {NEW, OLD, *OTHERS}
