@@ -5,11 +5,11 @@
 
 Every labelled statement of `bench/data/talk/train`, `small` and `chats/train` is compared with what was known before
 it in its scope, the twenty nearest ones: what it supersedes by its label is right, everything else wrong. So are the
-changes of `asked` and what is said in `homes/train`, of which half replace a statement and half only speak of the
-same; homes count a fifth, since look-alikes are rarer in life. Each is compared once among its own project alone and
-once in larger homes, where statements of other projects stand beside its own and none of them is replaced. Kinds are
-those that the statement model reads, since a label is not there at run time. Ridge logistic regression by Newton's
-method over standardised signs.
+changes of `asked`, of which half replace a statement and half only speak of the same. Each is compared once among its
+own project alone and once in larger homes, where statements of other projects stand beside its own and none of them
+is replaced. What is said in `homes` is reported alone: among so many look-alikes the regression learns to replace
+nothing. Kinds are those that the statement model reads, since a label is not there at run time. Ridge logistic
+regression by Newton's method over standardised signs.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ from filrouge.search.vector_search import embed_in_batches
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
 #: Of standardised weights.
 DECAY: Final = 3.3
-#: What a pair of `homes` counts beside 1 for the others.
-HOMES_COUNT: Final = 0.2
 #: How many statements of other projects stand beside those of a project.
 HOMES: Final = (0, 30, 100, 300, 1000)
 #: The homes that are reported.
@@ -239,20 +237,15 @@ def home(given: Project, model: Embedder) -> Person:
 
 
 def people(part: str, model: Embedder) -> list[Person]:
-    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant."""
+    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant; and homes, to report."""
     found = list[Person]()
     small = sorted((TALK / "small").glob("*.json")) if part == "train" else []
     for path in [*sorted((TALK / part).glob("*.json")), *small, *sorted((TALK / "chats" / part).glob("*.json"))]:
         asked = TALK / "asked" / path.name
         changes: list[Project] = project_of(asked)["changes"] if part == "train" and asked.exists() else []
         found.append(person(project_of(path), changes, model))
-    return found
-
-
-def homes(part: str, model: Embedder) -> list[Person]:
-    """The homes of `train` or `validation`."""
     lines = (TALK / "homes" / f"{part}.jsonl").read_text("utf-8").splitlines()
-    return [home(json.loads(line), model) for line in lines]
+    return [*found, *(home(json.loads(line), model) for line in lines)] if part == "validation" else found
 
 
 def pairs(everybody: Sequence[Person], background: int) -> list[Compared]:
@@ -267,14 +260,12 @@ def pairs(everybody: Sequence[Person], background: int) -> list[Compared]:
     return found
 
 
-def regression(
-    rows: NDArray[np.float64], right: NDArray[np.float64], counts: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def regression(rows: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weights of each column, then the intercept."""
     columns = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
     decay = np.full(columns.shape[1], DECAY)
     decay[-1] = 0.0
-    return by_newton(columns, right, decay, counts)
+    return by_newton(columns, right, decay)
 
 
 def report(name: str, given: Sequence[Compared], odds: Sequence[NDArray[np.float64]]) -> Iterator[str]:
@@ -295,33 +286,29 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true")
     dry = parser.parse_args().dry_run
     model = CachingEmbedder(OnnxE5(), max_bytes=10**9)  # makes the vector of a text once
-    train = [
-        (one, count)
-        for everybody, count in ((people("train", model), 1.0), (homes("train", model), HOMES_COUNT))
-        for background in HOMES
-        for one in pairs(everybody, background)
-    ]
-    rows = np.concatenate([one.rows for one, _ in train])
-    right = np.concatenate([one.right for one, _ in train])
-    counts = np.concatenate([np.full(len(one.rows), count) for one, count in train])
+    everybody, unseen = people("train", model), people("validation", model)
+    train = [one for background in HOMES for one in pairs(everybody, background)]
+    rows = np.concatenate([one.rows for one in train])
+    right = np.concatenate([one.right for one in train])
     centre, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
-    weights = regression((rows - centre) / spread, right.astype(np.float64), counts)
+    weights = regression((rows - centre) / spread, right.astype(np.float64))
     slopes, start = weights[:-1] / spread, float(weights[-1])
     print("| home | from | found | precision | wrong ends | of statements |")
     print("|---|--:|--:|--:|--:|--:|")
-    unseen = people("validation", model)
-    chats = {path.stem for path in (TALK / "chats" / "validation").glob("*.json")}
+    work, chats = (
+        {path.stem for path in folder.glob("*.json")} for folder in (TALK / "validation", TALK / "chats" / "validation")
+    )
     for background in REPORTED:
         for name, those in (
-            ("work", [one for one in unseen if one.id not in chats]),
+            ("work", [one for one in unseen if one.id in work]),
             ("chats", [one for one in unseen if one.id in chats]),
-            ("homes", homes("validation", model)),
+            ("homes", [one for one in unseen if one.id not in work | chats]),
         ):
             given = pairs(those, background) if those else []
             odds = [(one.rows - centre) @ slopes + start for one in given]
             print("\n".join(report(f"{name}, {background} of others", given, odds)), flush=True)
     if not dry:
-        names = train[0][0].names
+        names = train[0].names
         TARGET.write_text(_module(names, centre, slopes, start), "utf-8")
 
 

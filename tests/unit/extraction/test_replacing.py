@@ -21,11 +21,12 @@ def replaced(
     *,
     similarity: float = 0.93,
     need: float = 0.96,
+    standard: float = 2.0,
     compared: int = 5,
     same_turn: bool = False,
 ) -> float:
     beside = Relation(
-        similarity=similarity, standard=2.0, rank=0, need_similarity=need, need_standard=2.0, need_rank=0,
+        similarity=similarity, standard=standard, rank=0, need_similarity=need, need_standard=standard, need_rank=0,
         compared_count=compared, same_turn=same_turn, same_session=same_turn,
     )  # fmt: skip
     return chance(
@@ -39,7 +40,7 @@ def test_another_value_of_the_same_thing_replaces_it() -> None:
 
 @pytest.mark.parametrize("new", ["the kiosk is painted green", "Marc joins the team on Monday"])
 def test_another_thing_replaces_nothing(new: str) -> None:
-    assert replaced(new, similarity=0.82, need=0.7) < REPLACE_THRESHOLD
+    assert replaced(new, similarity=0.82, need=0.7, standard=1.2) < REPLACE_THRESHOLD
 
 
 def test_what_a_prompt_would_not_need_together_is_less_likely_replaced() -> None:

@@ -17,7 +17,7 @@ from filrouge.testing import idle, running
 from filrouge.transfer.service import ImportPage, import_page
 from tests.support.given import SHOP, event, known, say
 
-OLD, NEW = "The billing service runs on Debian 12.", "The billing service has 2 GB of memory."
+OLD, NEW = "The gateway listens on port 8443.", "The gateway has 2 GB of memory."
 OTHERS = (
     "Invoices go to Lea every Friday.",
     "The demo is on Thursday at ten.",
@@ -25,7 +25,7 @@ OTHERS = (
     "Kev runs the workshop, no more than 8 jobs a day.",
     "The red van belongs to Shaz.",
     "The website is written in Elixir.",
-    "The gateway listens on port 8443.",
+    "The billing service runs on Debian 12.",
     "Deliveries are free from 75 euros.",
     "The accountant is Mrs Moreau.",
 )
@@ -68,7 +68,7 @@ def brought(parts: Parts) -> set[str]:
 def test_the_newer_of_two_speaks_alone_until_the_older_is_said_again(parts: Parts) -> None:
     later(parts, NEW)
     assert brought(parts) == {NEW, *OTHERS}
-    assert {OLD, NEW} <= {hit.text for hit in known(parts, "billing service").hits}
+    assert {OLD, NEW} <= {hit.text for hit in known(parts, "gateway").hits}
     later(parts, OLD)
     assert brought(parts) == {OLD, NEW, *OTHERS}
 
@@ -80,7 +80,7 @@ def test_among_few_memories_none_is_in_doubt(young: Parts) -> None:
 
 def test_once_the_newer_is_erased_the_older_is_not_in_doubt(parts: Parts) -> None:
     later(parts, NEW)
-    erase(parts, [hit.id for hit in known(parts, "billing service").hits if hit.text == NEW])
+    erase(parts, [hit.id for hit in known(parts, "gateway").hits if hit.text == NEW])
     assert brought(parts) == {OLD, *OTHERS}
 
 
