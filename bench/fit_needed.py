@@ -116,7 +116,8 @@ def needs_nothing(row: Row) -> bool:
 
 
 def fitted_anything(rows: Sequence[Row]) -> dict[str, float]:
-    """The weights that tell whether anything is needed."""
+    """The weights that tell whether anything is needed, by the memory of each prompt that the weights in use prefer:
+    one step from these weights, not a fit of its own."""
     here, names = [row for row in rows if row["hits"]], [name for name in ANYTHING_WEIGHTS if name != "one"]
     table = [[anything_inputs(found_of(row))[name] for name in names] for row in here]
     fitted = logistic_of(table, [float(not needs_nothing(row)) for row in here])
@@ -166,8 +167,8 @@ def table(projects: Sequence[Sequence[Row]]) -> Iterator[str]:
     yield "|--:|--:|--:|--:|--:|--:|--:|"
     chosen = ANYTHING_WEIGHTS["one"]
     for least, one in [
-        *((least, chosen) for least in (0.1, 0.12, 0.13, 0.14, 0.15, 0.17, 0.2)),
-        *((MIN_NEED_PROBABILITY, round(chosen + more, 2)) for more in (-0.6, -0.3, 0, 0.3, 0.6, 1.2)),
+        *((least, chosen) for least in (0.13, 0.14, 0.15, 0.16, 0.17)),
+        *((MIN_NEED_PROBABILITY, round(chosen + more, 2)) for more in (-0.25, 0.25)),
     ]:
         told, expected, lines, good = 0, 0, 0, 0
         silent = {"here": list[bool](), "elsewhere": list[bool]()}

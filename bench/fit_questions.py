@@ -1,7 +1,7 @@
 """Teach the encoder what a prompt needs: low-rank changes to its last layers, for prompts and for what they need.
 
     pip install jax
-    python bench/fit_questions.py                 # an hour on two cores; writes src/filrouge/providers/questions.npz
+    python bench/fit_questions.py                 # 35 minutes on two cores; writes src/filrouge/providers/questions.npz
     python bench/fit_questions.py --dry-run       # only the report
 
 A prompt and the statement that it needs are further apart than two texts about one thing, so the cosine of the bundled
@@ -392,8 +392,8 @@ def trained(encoder: Encoder, read: Read, report: Any) -> Tree:
 
 def measured(encoder: Encoder, learned: Tree, read: Read) -> str:
     """How often what is needed is first, among three, among five; whether the best candidate is nearer than "nothing"
-    by more where one is needed than where none is (area under the curve); and how often it is among the fifty of all
-    projects whose stored vectors are nearest."""
+    by more where one is needed than where none is (area under the curve); and how often what is needed is among the
+    fifty candidates of all projects whose stored vectors are nearest."""
     prompts = encoder.vectors(learned["changes"], read.prompts)
     nothing = np.asarray(learned["nothing"] / np.linalg.norm(learned["nothing"]))
     lines = list[str]()
@@ -433,7 +433,9 @@ def batches_of(read: Read) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description="low-rank changes for the prompt's side of the encoder")
+    options = argparse.ArgumentParser(
+        description="low-rank changes to the encoder's last layers, for what prompts need"
+    )
     options.add_argument("--dry-run", action="store_true", help="write nothing")
     options.add_argument("--out", type=Path, default=TARGET)
     options.add_argument("--held-out", type=Path, help="a folder of other projects to report on")

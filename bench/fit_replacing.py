@@ -7,9 +7,9 @@ Every labelled statement of `bench/data/talk/train`, `small` and `chats/train` i
 it in its scope, the twenty nearest ones: what it supersedes by its label is right, everything else wrong. So are the
 changes of `asked`, of which half replace a statement and half only speak of the same. Each is compared once among its
 own project alone and once in larger homes, where statements of other projects stand beside its own and none of them
-is replaced. What is said in `homes` is reported alone: among so many look-alikes the regression learns to replace
-nothing. Kinds are those that the statement model reads, since a label is not there at run time. Ridge logistic
-regression by Newton's method over standardised signs.
+is replaced. `homes/validation.jsonl` is only reported: fitted on homes as well, the regression would miss true
+changes, too (`bench/results/replacing.md`). Kinds are those that the statement model reads, since a label is not
+there at run time. Ridge logistic regression by Newton's method over standardised signs.
 """
 
 from __future__ import annotations
@@ -237,15 +237,18 @@ def home(given: Project, model: Embedder) -> Person:
 
 
 def people(part: str, model: Embedder) -> list[Person]:
-    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant; and homes, to report."""
+    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant; for `validation` also its
+    homes."""
     found = list[Person]()
     small = sorted((TALK / "small").glob("*.json")) if part == "train" else []
     for path in [*sorted((TALK / part).glob("*.json")), *small, *sorted((TALK / "chats" / part).glob("*.json"))]:
         asked = TALK / "asked" / path.name
         changes: list[Project] = project_of(asked)["changes"] if part == "train" and asked.exists() else []
         found.append(person(project_of(path), changes, model))
-    lines = (TALK / "homes" / f"{part}.jsonl").read_text("utf-8").splitlines()
-    return [*found, *(home(json.loads(line), model) for line in lines)] if part == "validation" else found
+    if part == "validation":
+        lines = (TALK / "homes" / "validation.jsonl").read_text("utf-8").splitlines()
+        found += [home(json.loads(line), model) for line in lines]
+    return found
 
 
 def pairs(everybody: Sequence[Person], background: int) -> list[Compared]:

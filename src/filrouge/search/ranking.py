@@ -672,10 +672,11 @@ def judge_relevance(
 # prompt as a question does not help to answer it (`bench/results/needed.md`). A memory is compared with the others that
 # were found: how far its cosine with the need vector of the prompt (`core.protocols.PromptEmbedder`) exceeds theirs,
 # and how much of the prompt's words it contains. The model is logistic; `bench/fit_needed.py` fitted the weights on
-# labelled conversations that the embedder was not trained on.
+# labelled conversations that the embedder was not trained on. Labels name only a few memories per prompt, so a
+# probability of 0.3 is high.
 #
-# The prompt needs anything if one memory is near enough to it compared with "nothing", sooner if that memory also
-# shares words with the prompt. Labels name only a few memories per prompt, so a probability of 0.3 is high.
+# Whether the prompt needs anything is decided by one memory: how much nearer than "nothing" it is, and whether it
+# shares words with the prompt.
 
 #: Cosines lie close together; dividing by this spreads them in the softmax.
 NEED_TEMPERATURE: Final = 0.03
@@ -683,7 +684,7 @@ NEED_TEMPERATURE: Final = 0.03
 MIN_NEED_PROBABILITY: Final = 0.15
 #: Log-odds weights for "this memory is needed".
 NEED_WEIGHTS: Final = {"one": -1.082, "ahead": 0.398, "covered": 3.445}
-#: Log-odds weights for "the prompt needs a memory". Fitted on talk alone, words have half the weight, and then more
+#: Log-odds weights for "the prompt needs a memory". Fitted on talk alone, words have less weight, and then more
 #: prompts of other people go without the memory that they need (ADR 33).
 ANYTHING_WEIGHTS: Final = {"one": 0.25, "needed": 25.0, "words": 1.5}
 #: The share of the prompt's words that a memory must contain to share words with it; a common word alone is less.
@@ -722,7 +723,11 @@ def anything_needed(found: Sequence[NeedFeatures]) -> float:
 
 
 def anything_inputs(found: Sequence[NeedFeatures]) -> Mapping[str, float]:
-    """Return the inputs of the model that `anything_needed` evaluates: those of the memory with the best odds."""
+    """Return the inputs of the model that `anything_needed` evaluates: of several memories those with the best odds.
+
+    Args:
+        found: at least one memory.
+    """
     inputs = [{"needed": memory.needed, "words": float(memory.covered > _MIN_COVERED)} for memory in found]
     return max(inputs, key=lambda row: logistic(row, ANYTHING_WEIGHTS))
 

@@ -17,6 +17,7 @@ from filrouge.testing import idle, running
 from filrouge.transfer.service import ImportPage, import_page
 from tests.support.given import SHOP, event, known, say
 
+#: The newer does not replace the older; the model only thinks that it may.
 OLD, NEW = "The gateway listens on port 8443.", "The gateway has 2 GB of memory."
 OTHERS = (
     "Invoices go to Lea every Friday.",
