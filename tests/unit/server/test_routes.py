@@ -261,3 +261,9 @@ def test_text_that_no_encoding_holds_breaks_no_answer(api: Api) -> None:
     idle(api.parts)
     assert api.get("/daemon/status")["queue"]["dead"] == 0
     assert len(api.get("/api/memory/search?q=production")) >= 1
+
+
+def test_a_boolean_is_no_number(api: Api) -> None:
+    refused = api.ask("POST", "/memory/novel", {"text": PORT, "threshold": False})
+    assert refused.status == 400
+    assert "threshold" in str(refused.value)
