@@ -37,7 +37,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench.float_network import Adam, FloatNetwork, Tree, jax, jnp, layer, same_rate
+from bench.float_network import Adam, FloatNetwork, Tree, jax, jnp, layer, padded, same_rate
 from bench.judge_reader import patterns_of, read_prompt
 from bench.talk_format import Project, label_of, read, statements_by
 
@@ -197,7 +197,9 @@ class Halfway:
         lengths = self.real[rows].sum(axis=1).astype(int)
         order = np.argsort(lengths, kind="stable")
         halves: list[list[int]] = [half.tolist() for half in np.split(order, 2)]
-        return [self.some([rows[at] for at in half], padded(int(lengths[half].max()))) for half in halves], order
+        return [
+            self.some([rows[at] for at in half], padded(int(lengths[half].max()), WIDTHS)) for half in halves
+        ], order
 
 
 class Encoder(FloatNetwork):
@@ -244,14 +246,10 @@ class Encoder(FloatNetwork):
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         for start in range(0, len(ids), BATCH):
             some = order[start : start + BATCH]
-            width = padded(max(len(ids[at]) for at in some))
+            width = padded(max(len(ids[at]) for at in some), WIDTHS)
             found, real[some, :width] = self.read([ids[at] for at in some], width)
             states[some, :width] = found
         return states, real
-
-
-def padded(length: int) -> int:
-    return next(width for width in WIDTHS if width >= length)
 
 
 def vectors_of(changes: Any, layers: list[Tree], texts: tuple[Any, Any, Any], sizes: Any) -> Any:

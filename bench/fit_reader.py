@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.fit_statements import TALK
-from bench.float_network import Adam, FloatNetwork, Tree, jax, jnp, layer, same_rate
+from bench.float_network import Adam, FloatNetwork, Tree, jax, jnp, layer, padded, same_rate
 from bench.judge_reader import HEAD, Example, examples, exchange_examples, patterns_of, short_examples
 from bench.logistic import average_precision
 from bench.talk_format import Project
@@ -84,10 +84,10 @@ class Laid:
         """Passages, in this order, in batches of at most `TOKENS` padded tokens and `PARTS` parts."""
         batch, widest, parts = list[int](), 0, 0
         for at in order:
-            wide = max(widest, padded(len(self.tokens[at])))
+            wide = max(widest, padded(len(self.tokens[at]), WIDTHS))
             if batch and ((len(batch) + 1) * wide > TOKENS or parts + len(self.spans[at]) > PARTS):
                 yield batch
-                batch, wide, parts = [], padded(len(self.tokens[at])), 0
+                batch, wide, parts = [], padded(len(self.tokens[at]), WIDTHS), 0
             batch.append(at)
             widest, parts = wide, parts + len(self.spans[at])
         if batch:
@@ -95,7 +95,7 @@ class Laid:
 
     def step(self, batch: Sequence[int]) -> tuple[Tree, list[int]]:
         """The numbers of a batch, and the parts in it. Numbers of one width have one shape, whatever the batch."""
-        width = padded(max(len(self.tokens[at]) for at in batch))
+        width = padded(max(len(self.tokens[at]) for at in batch), WIDTHS)
         rows, hidden = max(len(batch), TOKENS // width), self.states.shape[1]
         given: Tree = {
             "states": np.zeros((rows, width, hidden), np.float32), "real": np.zeros((rows, width), np.float32),
@@ -117,10 +117,6 @@ class Laid:
             given[name] = np.zeros((PARTS, every.shape[1]), np.float32)
             given[name][: len(parts)] = every[parts]
         return given, parts
-
-
-def padded(length: int) -> int:
-    return next(width for width in WIDTHS if width >= length)
 
 
 def laid_out(network: FloatNetwork, given: Sequence[Example]) -> Laid:
@@ -158,7 +154,7 @@ def laid_out(network: FloatNetwork, given: Sequence[Example]) -> Laid:
         sentences=np.array(sentences, np.float32), wanted=np.array(wanted), counts=np.array(counts),
     )  # fmt: skip
     for batch in found.batches(sorted(range(len(tokens)), key=lambda at: len(tokens[at]))):
-        below, _ = network.read([tokens[at] for at in batch], padded(max(len(tokens[at]) for at in batch)))
+        below, _ = network.read([tokens[at] for at in batch], padded(max(len(tokens[at]) for at in batch), WIDTHS))
         for row, at in enumerate(batch):
             states[first[0][at] : first[0][at + 1]] = below[row, : len(tokens[at])]
     return found

@@ -51,7 +51,7 @@ from filrouge.extraction.sentences import Unit, units
 from filrouge.extraction.statement_model import predict
 from filrouge.providers.e5 import OnnxE5
 from filrouge.providers.embedders import CachingEmbedder
-from filrouge.search.repository import CONTEXT_CHARACTERS
+from filrouge.search.repository import statement_in_context
 from filrouge.search.vector_search import embed_in_batches
 
 TARGET: Final = Path(__file__).parent.parent / "src" / "filrouge" / "extraction" / "replacing_weights.py"
@@ -113,8 +113,7 @@ def person(project: Project, changes: Sequence[Mapping[str, Any]], model: Embedd
         words = unit.text if unit else one["quote"]
         earlier = turns[one["turn"] - 2].get("assistant", "") if one["turn"] > 1 and by == "user" else ""
         said = _said(words, _kind(text, earlier, unit, model) if unit else KINDS[one["kind"]])
-        before = text[:start] if text[:start].strip() else earlier
-        found.append((one, said, (at, one["turn"], start), before[-CONTEXT_CHARACTERS:]))
+        found.append((one, said, (at, one["turn"], start), _before(text[:start], earlier)))
     found.sort(key=lambda one: one[2])
     vectors = _vectors(model, [(before, said.text) for _, said, _, before in found])
     told = [
@@ -148,6 +147,11 @@ def _vectors(model: Embedder, statements: Sequence[tuple[str, str]]) -> tuple[Ve
     needs = model.need_vectors(statements)
     assert needs is not None
     return embed_in_batches(model, [text for _, text in statements]), needs
+
+
+def _before(own: str, answered: str) -> str:
+    """The words before a statement, behind which it is read: of its own message, or of the one that it answers."""
+    return statement_in_context("", (own, None), (answered, None)).before
 
 
 def _said(words: str, kind: str) -> ComparedText:
@@ -223,8 +227,7 @@ def home(given: Project, model: Embedder) -> Person:
         start = text.find(quote)
         unit = _unit(text, start, start + len(quote))
         compared_texts.append(_said(unit.text if unit else quote, _kind(text, answered, unit, model)))
-        before = text[:start] if text[:start].strip() else answered
-        settings.append((before[-CONTEXT_CHARACTERS:], compared_texts[-1].text))
+        settings.append((_before(text[:start], answered), compared_texts[-1].text))
     ids = [one["id"] for one in known] + [""] * len(said)
     ends = [""] * len(known) + [one["ends"] for one in said]
     found = [
@@ -237,17 +240,13 @@ def home(given: Project, model: Embedder) -> Person:
 
 
 def people(part: str, model: Embedder) -> list[Person]:
-    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant; for `validation` also its
-    homes."""
+    """Everybody of `train` or `validation`, who work with an agent or chat with an assistant."""
     found = list[Person]()
     small = sorted((TALK / "small").glob("*.json")) if part == "train" else []
     for path in [*sorted((TALK / part).glob("*.json")), *small, *sorted((TALK / "chats" / part).glob("*.json"))]:
         asked = TALK / "asked" / path.name
         changes: list[Project] = project_of(asked)["changes"] if part == "train" and asked.exists() else []
         found.append(person(project_of(path), changes, model))
-    if part == "validation":
-        lines = (TALK / "homes" / "validation.jsonl").read_text("utf-8").splitlines()
-        found += [home(json.loads(line), model) for line in lines]
     return found
 
 
@@ -298,14 +297,14 @@ def main() -> None:
     slopes, start = weights[:-1] / spread, float(weights[-1])
     print("| home | from | found | precision | wrong ends | of statements |")
     print("|---|--:|--:|--:|--:|--:|")
-    work, chats = (
-        {path.stem for path in folder.glob("*.json")} for folder in (TALK / "validation", TALK / "chats" / "validation")
-    )
+    chats = {path.stem for path in (TALK / "chats" / "validation").glob("*.json")}
+    lines = (TALK / "homes" / "validation.jsonl").read_text("utf-8").splitlines()
+    homes = [home(json.loads(line), model) for line in lines]
     for background in REPORTED:
         for name, those in (
-            ("work", [one for one in unseen if one.id in work]),
+            ("work", [one for one in unseen if one.id not in chats]),
             ("chats", [one for one in unseen if one.id in chats]),
-            ("homes", [one for one in unseen if one.id not in work | chats]),
+            ("homes", homes),
         ):
             given = pairs(those, background) if those else []
             odds = [(one.rows - centre) @ slopes + start for one in given]

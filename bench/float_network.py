@@ -123,6 +123,11 @@ class FloatNetwork:
         return state
 
 
+def padded(length: int, widths: Sequence[int]) -> int:
+    """The least of these rising widths that holds so many tokens; few widths, so that few programs are compiled."""
+    return next(width for width in widths if width >= length)
+
+
 def normalised(state: Any, scale: Any, shift: Any, epsilon: float) -> Any:
     centred = state - state.mean(axis=-1, keepdims=True)
     return centred / jnp.sqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon) * scale + shift

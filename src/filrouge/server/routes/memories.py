@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from filrouge.capture.models import Role
@@ -843,8 +843,10 @@ async def changing_verify(request: Request) -> dict[str, Any]:
 class NovelBody(BaseModel):
     """A text and the project it would be remembered in."""
 
+    model_config = ConfigDict(strict=True)
+
     text: str = Field(max_length=MAX_COMPARED_CHARS)
-    threshold: float = Field(THRESHOLD, ge=0.0, le=1.0, strict=True)
+    threshold: float = Field(THRESHOLD, ge=0.0, le=1.0)
     project: str | list[str] = Field(default_factory=list[str])
     user_id: str | None = Field(None, max_length=200)
 
@@ -992,15 +994,15 @@ async def concepts_concepts(
 class CommandBody(BaseModel):
     """A command as the memory tool sends it, and the project whose files it uses."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     command: Literal["view", "create", "str_replace", "insert", "delete", "rename"]
     path: str | None = Field(None, max_length=MAX_PATH_CHARS)
-    view_range: list[StrictInt] | None = Field(None, max_length=2)
+    view_range: list[int] | None = Field(None, max_length=2)
     file_text: str | None = Field(None, max_length=MAX_FILE)
     old_str: str | None = Field(None, max_length=MAX_FILE)
     new_str: str | None = Field(None, max_length=MAX_FILE)
-    insert_line: StrictInt | None = None
+    insert_line: int | None = None
     insert_text: str | None = Field(None, max_length=MAX_FILE)
     old_path: str | None = Field(None, max_length=MAX_PATH_CHARS)
     new_path: str | None = Field(None, max_length=MAX_PATH_CHARS)
